@@ -80,7 +80,7 @@ MODEL = {"model": string("One of the names of /v1/models. Default: the first one
 
 LABELS = {
     "user": string("Name of the user, for --scheduling-policy fair. With API keys the key counts instead."),
-    "priority": integer("Lower values run first with --scheduling-policy priority.", INT32_MIN, default=0),
+    "priority": integer("Lower values run first with --scheduling-policy priority. Without effect with other policies.", INT32_MIN, default=0),
     "cache_salt": string("Only requests with the same salt share cached prefixes.", longest=128),
     "request_id": string("Ends the id of the response.", longest=128),
 }

@@ -79,7 +79,8 @@ struct Prompt {
   std::vector<TokenId> token_ids;
 };
 
-// An output while it is generated. Destroying it before the end cancels the request.
+// An output while it is generated. Destroying it before the end cancels the request. It may outlive its LLM:
+// the model then stays in memory until the stream is destroyed.
 class Stream {
  public:
   Stream(Stream&&) noexcept;

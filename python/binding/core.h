@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/engine.h"
+#include "engine/request_batch.h"
 
 namespace quire::python {
 
@@ -73,26 +74,7 @@ struct TokenizeOptions {
 // Fills in the token ids. Throws RequestError if the engine has no tokenizer.
 void tokenize(const Engine& engine, PromptInput& prompt, const TokenizeOptions& options);
 
-// One request of a batch. Written by the engine thread until the request has finished, then read by Python.
-struct Record {
-  std::vector<TokenId> prompt_token_ids;
-  std::vector<CompletionDelta> outputs;  // all deltas of an output joined
-  std::vector<PositionLogprobs> prompt_logprobs;
-  std::vector<float> pooled;
-  int32_t num_cached_tokens = 0;
-  bool finished = false;
-  RequestTimes times;
-
-  void append(RequestOutput&& output);
-};
-
-struct Progress {
-  size_t num_finished = 0;
-  int64_t num_prompt_tokens = 0;  // of finished requests, multiplied by their number of outputs
-  int64_t num_output_tokens = 0;  // of finished requests
-};
-
-// The requests of one call. Python threads only, except for the state that the sinks share.
+// The requests of one call. Python threads only.
 class Batch {
  public:
   explicit Batch(std::shared_ptr<EngineHandle> handle) : handle_(std::move(handle)) {}
@@ -101,7 +83,7 @@ class Batch {
   Batch(const Batch&) = delete;
   Batch& operator=(const Batch&) = delete;
 
-  // Submits one request per element, in order. If one is rejected, throws RequestError and aborts the others.
+  // Submits one request per element, in order. If one is rejected, throws RequestError and runs none.
   void submit(std::vector<PromptInput> prompts, const std::vector<SharedSamplingParams>& params,
               const std::vector<int32_t>& priorities, const TokenizeOptions& options);
   void submit_pooling(std::vector<PromptInput> prompts, const std::vector<PoolingParams>& params,
@@ -109,27 +91,20 @@ class Batch {
 
   // Waits until all requests have finished or `seconds` have passed; negative = no limit. Throws RequestError
   // if a request failed.
-  Progress wait(double seconds);
+  RequestBatch::Progress wait(double seconds);
   void abort();
-  size_t size() const { return state_->records.size(); }
+  size_t size() const { return prompts_.size(); }
+  const std::vector<TokenId>& prompt(size_t index) const { return prompts_[index]; }
   // Valid when all requests have finished.
-  const std::vector<Record>& records() const { return state_->records; }
+  const std::vector<RequestOutput>& outputs() const { return requests_->outputs(); }
   const EngineHandle& handle() const { return *handle_; }
 
  private:
-  struct State {
-    std::mutex mutex;
-    std::condition_variable changed;
-    std::vector<Record> records;
-    Progress progress;
-    std::optional<std::pair<size_t, Failure>> failed;  // index of the first request that failed
-  };
-  static void receive(State& state, size_t index, RequestOutput&& output);
-  void submit_one(Engine& engine, size_t index, GenerateRequest request);
+  void submit_all(const std::shared_ptr<Engine>& engine, std::vector<Request> requests);
 
   std::shared_ptr<EngineHandle> handle_;
-  std::shared_ptr<State> state_ = std::make_shared<State>();
-  std::vector<RequestId> ids_;
+  std::vector<std::vector<TokenId>> prompts_;
+  std::unique_ptr<RequestBatch> requests_;
 };
 
 // Collects the outputs of many requests for one event loop, and makes a file descriptor readable when there

@@ -168,7 +168,7 @@ nb::tuple PyEngine::submit_stream(const PyOutbox& outbox, int64_t key, nb::handl
                                   bool keep_right) {
   const auto held = engine();
   PromptInput input = to_prompt(prompt, 0);
-  GenerateRequest request;
+  Request request;
   const ModelInfo& model = held->model();
   if (sampling != nullptr) {
     request.sampling = *sampling;
@@ -199,16 +199,17 @@ nb::tuple PyEngine::submit_stream(const PyOutbox& outbox, int64_t key, nb::handl
 nb::list PyEngine::results(const Batch& batch) {
   const auto held = engine();
   nb::list list;
-  for (const Record& record : batch.records()) {
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const RequestOutput& output = batch.outputs()[i];
     nb::list outputs;
-    for (const CompletionDelta& completion : record.outputs) {
+    for (const CompletionDelta& completion : output.outputs) {
       // A beam search may find fewer hypotheses than n.
       if (completion.finish_reason != FinishReason::kNone)
         outputs.append(to_tuple(completion, held->tokenizer(), texts_));
     }
-    list.append(nb::make_tuple(to_list(record.prompt_token_ids),
-                               to_logprobs(record.prompt_logprobs, held->tokenizer(), texts_), outputs,
-                               record.num_cached_tokens, to_tuple(record.times)));
+    list.append(nb::make_tuple(to_list(batch.prompt(i)),
+                               to_logprobs(output.prompt_logprobs, held->tokenizer(), texts_), outputs,
+                               output.num_cached_tokens, to_tuple(output.times)));
   }
   return list;
 }
@@ -216,11 +217,11 @@ nb::list PyEngine::results(const Batch& batch) {
 // One (prompt_token_ids, values, num_cached_tokens) per pooling request.
 nb::list PyEngine::pooled(const Batch& batch) const {
   nb::list list;
-  for (const Record& record : batch.records()) {
-    if (record.pooled.empty())
+  for (size_t i = 0; i < batch.size(); ++i) {
+    const RequestOutput& output = batch.outputs()[i];
+    if (output.pooled.empty())
       throw RequestError(ErrorKind::kInternal, "a request was ended before its result was computed");
-    list.append(
-        nb::make_tuple(to_list(record.prompt_token_ids), to_array(record.pooled), record.num_cached_tokens));
+    list.append(nb::make_tuple(to_list(batch.prompt(i)), to_array(output.pooled), output.num_cached_tokens));
   }
   return list;
 }
@@ -436,7 +437,7 @@ NB_MODULE(_core, m) {
   nb::class_<Batch>(m, "Batch")
       .def("wait",
            [](Batch& self, double seconds) {
-             Progress p;
+             quire::RequestBatch::Progress p;
              {
                const GilRelease released;
                p = self.wait(seconds);

@@ -22,6 +22,11 @@ from quire.tokenizer import Tokenizer
 _engines: weakref.WeakSet[LoadedEngine] = weakref.WeakSet()
 
 
+def counted(count: int, noun: str) -> str:
+    """"1 prompt", "2 prompts"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def _close_all() -> None:
     """At interpreter exit: ends the engine threads before the interpreter is destroyed."""
     _core.begin_exit()
@@ -112,7 +117,7 @@ class LoadedEngine:
         if isinstance(params, SamplingParams):
             return [params._to_core(self.max_model_len)]
         if len(params) != count:
-            raise ValidationError(f"{count} prompts, but sampling parameters for {len(params)}")
+            raise ValidationError(f"{counted(count, 'prompt')}, but sampling parameters for {len(params)}")
         made: dict[int, _core.SamplingParams] = {}
         for one in params:
             if id(one) not in made:

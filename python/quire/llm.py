@@ -70,7 +70,7 @@ def _priorities(priority: int | Sequence[int] | None, count: int) -> list[int]:
     if isinstance(priority, int):
         return [priority]
     if len(priority) != count:
-        raise ValidationError(f"{count} prompts, but priorities for {len(priority)}")
+        raise ValidationError(f"{_engine.counted(count, 'prompt')}, but priorities for {len(priority)}")
     return list(priority)
 
 
@@ -335,7 +335,7 @@ class LLM:
         seq = list(prompt_to_seq(prompts))
         params = _per_prompt(pooling_params or PoolingParams(), len(seq))
         if len(params) != len(seq):
-            raise ValidationError(f"{len(seq)} prompts, but pooling parameters for {len(params)}")
+            raise ValidationError(f"{_engine.counted(len(seq), 'prompt')}, but pooling parameters for {len(params)}")
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
         batch = self._engine.core.submit_pooling(seq, [one._to_core() for one in params], add is not False, keep,
                                                  keep_last)

@@ -1,16 +1,15 @@
 #include "quire/llm.h"
 
 #include <algorithm>
-#include <chrono>
-#include <condition_variable>
 #include <limits>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/chat_context.h"
 #include "engine/engine.h"
+#include "engine/request_batch.h"
 #include "engine/text_pairs.h"
 
 namespace quire {
@@ -38,9 +37,12 @@ void append_delta(Completion& completion, CompletionDelta&& delta) {
   if (const auto* token = std::get_if<TokenId>(&delta.stop_reason)) completion.stop_token = *token;
 }
 
-void append_output(Generation& generation, RequestOutput&& output) {
-  for (auto& delta : output.outputs)
-    append_delta(generation.outputs[static_cast<size_t>(delta.index)], std::move(delta));
+void take_output(Generation& generation, RequestOutput&& output) {
+  for (auto& delta : output.outputs) {
+    // A beam search may find fewer hypotheses than n.
+    if (delta.finish_reason != FinishReason::kNone)
+      append_delta(generation.outputs.emplace_back(), std::move(delta));
+  }
   for (const auto& position : output.prompt_logprobs)
     generation.prompt_logprobs.push_back(to_logprobs(position));
   generation.num_cached_tokens = output.num_cached_tokens;
@@ -50,34 +52,10 @@ void append_output(Generation& generation, RequestOutput&& output) {
   generation.times.total = t.last_token > 0.0 ? t.last_token - t.arrival : 0.0;
 }
 
-// Passes outputs from the engine thread to the calling thread. Owned by both, because sinks may outlive the
-// call.
-struct Inbox {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::vector<RequestOutput> outputs;
-  size_t num_unfinished = 0;
-
-  void push(RequestOutput&& output) {
-    {
-      const std::lock_guard lock(mutex);
-      if (output.finished) --num_unfinished;
-      outputs.push_back(std::move(output));
-    }
-    changed.notify_one();
-  }
-  // Blocks until there are outputs; empty only after the last one.
-  std::vector<RequestOutput> take() {
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [this] { return !outputs.empty() || num_unfinished == 0; });
-    return std::exchange(outputs, {});
-  }
-};
-
 }  // namespace
 
 struct LLM::Impl {
-  std::unique_ptr<Engine> engine;
+  std::shared_ptr<Engine> engine;
 
   const Tokenizer& tokenizer() const {
     if (engine->tokenizer() == nullptr) {
@@ -95,6 +73,8 @@ struct LLM::Impl {
   // Throws Error if the model has another task.
   void require(ModelTask task, const char* what) const;
   std::vector<PooledOutput> pool(const std::vector<PooledText>& texts, const PoolingParams& params);
+  // Runs all requests, or throws Error and runs none.
+  std::vector<RequestOutput> run(std::vector<Request> requests) const;
   // params: one entry per prompt.
   std::vector<Generation> generate(const std::vector<Prompt>& prompts,
                                    const std::vector<SharedSamplingParams>& params);
@@ -114,38 +94,21 @@ void LLM::Impl::require(ModelTask task, const char* what) const {
 std::vector<PooledOutput> LLM::Impl::pool(const std::vector<PooledText>& texts, const PoolingParams& params) {
   const ModelInfo& info = engine->model();
   std::vector<PooledOutput> results(texts.size());
-  std::vector<RequestId> ids;
-  const auto inbox = std::make_shared<Inbox>();
-  const auto give_up = [&](size_t text, const std::string& message) {
-    for (const RequestId id : ids) engine->abort(id);
-    throw Error(cat("prompt ", text, ": ", message));
-  };
+  std::vector<Request> requests(texts.size());
+  SharedSamplingParams sampling;
+  sampling.edit().max_tokens = 0;
   for (size_t i = 0; i < texts.size(); ++i) {
     results[i].prompt_token_ids = texts[i].ids;
-    GenerateRequest request;
-    request.prompt_token_ids = texts[i].ids;
-    request.sampling.edit().max_tokens = 0;
-    request.pooling = PoolingRequest{params, texts[i].second_text, info.pools_all_tokens};
-    {
-      const std::lock_guard lock(inbox->mutex);
-      ++inbox->num_unfinished;
-    }
-    auto submitted = engine->submit(std::move(request), [inbox, i](RequestOutput&& output) {
-      output.request = static_cast<RequestId>(i);
-      inbox->push(std::move(output));
-    });
-    if (!submitted.ok()) give_up(i, submitted.failure().message);
-    ids.push_back(*submitted);
+    requests[i].prompt_token_ids = texts[i].ids;
+    requests[i].sampling = sampling;
+    requests[i].pooling = PoolingRequest{params, texts[i].second_text, info.pools_all_tokens};
   }
-  for (auto outputs = inbox->take(); !outputs.empty(); outputs = inbox->take()) {
-    for (auto& output : outputs) {
-      const auto text = static_cast<size_t>(output.request);
-      if (output.failure) give_up(text, output.failure->message);
-      if (output.finished && output.pooled.empty())
-        give_up(text, "it was ended before its vector was computed");
-      results[text].values = std::move(output.pooled);
-      results[text].num_cached_tokens = output.num_cached_tokens;
-    }
+  std::vector<RequestOutput> outputs = run(std::move(requests));
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (outputs[i].pooled.empty())
+      throw Error(cat("prompt ", i, ": it was ended before its vector was computed"));
+    results[i].values = std::move(outputs[i].pooled);
+    results[i].num_cached_tokens = outputs[i].num_cached_tokens;
   }
   for (PooledOutput& result : results) {
     const auto best = std::max_element(result.values.begin(), result.values.end()) - result.values.begin();
@@ -174,8 +137,9 @@ std::vector<PooledOutput> LLM::classify(const std::vector<Prompt>& prompts, cons
 std::vector<float> LLM::score(const std::vector<std::string>& queries,
                               const std::vector<std::string>& documents, const PoolingParams& params) {
   if (queries.size() != 1 && queries.size() != documents.size())
-    throw Error(cat(queries.size(), " queries and ", documents.size(),
-                    " documents: there must be one query, or one for each"));
+    throw Error(cat(queries.size(), " queries and ",
+                    counted(static_cast<int64_t>(documents.size()), "document"),
+                    ": there must be one query, or one for each"));
   std::vector<float> scores;
   if (impl_->engine->model().task == ModelTask::kEmbed) {
     const auto left = encode({queries.begin(), queries.end()}, params);
@@ -223,7 +187,7 @@ LLM::LLM(const EngineOptions& options, const std::function<void(double)>& progre
     };
   }
   EngineConfig config = options;
-  config.max_num_queued_requests = std::numeric_limits<int32_t>::max() - 1;
+  config.max_num_queued_requests = std::numeric_limits<int32_t>::max();
   impl_->engine = Engine::start(config, on_load);
 }
 
@@ -239,54 +203,34 @@ std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts, const 
 std::vector<Generation> LLM::generate(const std::vector<Prompt>& prompts,
                                       std::span<const SamplingParams> params) {
   if (params.size() != prompts.size()) {
-    throw Error(cat(prompts.size(), " prompts, but sampling parameters for ", params.size()));
+    throw Error(cat(counted(static_cast<int64_t>(prompts.size()), "prompt"), ", but sampling parameters for ",
+                    params.size()));
   }
   return impl_->generate(prompts, std::vector<SharedSamplingParams>(params.begin(), params.end()));
+}
+
+std::vector<RequestOutput> LLM::Impl::run(std::vector<Request> requests) const {
+  RequestBatch batch(engine);
+  if (const Status submitted = batch.submit(std::move(requests)); !submitted.ok())
+    throw Error(submitted.failure().message);
+  batch.wait();
+  if (const auto failed = batch.failed())
+    throw Error(cat("prompt ", failed->first, ": ", failed->second.message));
+  return std::move(batch.outputs());
 }
 
 std::vector<Generation> LLM::Impl::generate(const std::vector<Prompt>& prompts,
                                             const std::vector<SharedSamplingParams>& params) {
   std::vector<Generation> generations(prompts.size());
-  std::vector<RequestId> ids;
-  const auto inbox = std::make_shared<Inbox>();
+  std::vector<Request> requests(prompts.size());
   for (size_t i = 0; i < prompts.size(); ++i) {
-    Generation& generation = generations[i];
-    generation.prompt = prompts[i].text;
-    generation.prompt_token_ids = prompt_ids(prompts[i]);
-    generation.outputs.resize(static_cast<size_t>(std::max(params[i]->n, 1)));
-    for (size_t k = 0; k < generation.outputs.size(); ++k)
-      generation.outputs[k].index = static_cast<int32_t>(k);
-    GenerateRequest request;
-    request.prompt_token_ids = generation.prompt_token_ids;
-    request.sampling = params[i];
-    {
-      const std::lock_guard lock(inbox->mutex);
-      ++inbox->num_unfinished;
-    }
-    // The index of the prompt replaces the engine's request id in the outputs.
-    auto submitted = engine->submit(std::move(request), [inbox, i](RequestOutput&& output) {
-      output.request = static_cast<RequestId>(i);
-      inbox->push(std::move(output));
-    });
-    if (!submitted.ok()) {
-      for (const RequestId id : ids) engine->abort(id);
-      throw Error(cat("prompt ", i, ": ", submitted.failure().message));
-    }
-    ids.push_back(*submitted);
+    generations[i].prompt = prompts[i].text;
+    generations[i].prompt_token_ids = prompt_ids(prompts[i]);
+    requests[i].prompt_token_ids = generations[i].prompt_token_ids;
+    requests[i].sampling = params[i];
   }
-  for (auto outputs = inbox->take(); !outputs.empty(); outputs = inbox->take()) {
-    for (auto& output : outputs) {
-      if (output.failure) {
-        for (const RequestId id : ids) engine->abort(id);
-        throw Error(cat("prompt ", output.request, ": ", output.failure->message));
-      }
-      append_output(generations[static_cast<size_t>(output.request)], std::move(output));
-    }
-  }
-  for (Generation& generation : generations) {
-    // A beam search may find fewer hypotheses than n.
-    std::erase_if(generation.outputs, [](const Completion& c) { return c.finish_reason.empty(); });
-  }
+  std::vector<RequestOutput> outputs = run(std::move(requests));
+  for (size_t i = 0; i < outputs.size(); ++i) take_output(generations[i], std::move(outputs[i]));
   return generations;
 }
 
@@ -298,46 +242,37 @@ std::vector<TokenId> LLM::chat_prompt(const std::vector<ChatMessage>& messages) 
   return impl_->chat_ids(messages);
 }
 
+// Keeps the engine alive, which may outlive its LLM.
 struct Stream::Impl {
-  Engine* engine = nullptr;
-  RequestId id = -1;
-  std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
+  explicit Impl(std::shared_ptr<Engine> shared) : engine(std::move(shared)), batch(engine) {}
+
+  std::shared_ptr<Engine> engine;
+  RequestBatch batch;
   Completion completion;
   bool finished = false;
 };
 
 Stream::Stream(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Stream::Stream(Stream&&) noexcept = default;
-Stream& Stream::operator=(Stream&& other) noexcept {
-  if (this != &other) {
-    cancel();
-    impl_ = std::move(other.impl_);
-  }
-  return *this;
-}
-Stream::~Stream() {
-  cancel();
-}
+Stream& Stream::operator=(Stream&&) noexcept = default;
+Stream::~Stream() = default;
 
 std::optional<std::string> Stream::next() {
-  while (!impl_->finished) {
-    std::string piece;
-    for (auto& output : impl_->inbox->take()) {
-      impl_->finished = impl_->finished || output.finished;
-      if (output.failure) throw Error(output.failure->message);
-      for (auto& delta : output.outputs) {
-        if (delta.index != 0) continue;
-        piece += delta.text;
-        append_delta(impl_->completion, std::move(delta));
-      }
-    }
+  while (impl_ && !impl_->finished) {
+    RequestOutput output = impl_->batch.next();
+    impl_->finished = output.finished;
+    if (output.failure) throw Error(output.failure->message);
+    if (output.outputs.empty()) continue;
+    CompletionDelta& delta = output.outputs.front();
+    std::string piece = delta.text;
+    append_delta(impl_->completion, std::move(delta));
     if (!piece.empty()) return piece;
   }
   return std::nullopt;
 }
 
 void Stream::cancel() {
-  if (impl_ && !impl_->finished) impl_->engine->abort(impl_->id);
+  if (impl_) impl_->batch.abort();
 }
 
 const Completion& Stream::completion() const {
@@ -345,17 +280,12 @@ const Completion& Stream::completion() const {
 }
 
 Stream LLM::generate_stream(const Prompt& prompt, const SamplingParams& params) {
-  auto stream = std::make_unique<Stream::Impl>();
-  stream->engine = impl_->engine.get();
-  stream->inbox->num_unfinished = 1;
-  GenerateRequest request;
-  request.prompt_token_ids = impl_->prompt_ids(prompt);
-  request.sampling = params;
-  auto submitted = impl_->engine->submit(std::move(request), [inbox = stream->inbox](RequestOutput&& output) {
-    inbox->push(std::move(output));
-  });
-  if (!submitted.ok()) throw Error(submitted.failure().message);
-  stream->id = *submitted;
+  auto stream = std::make_unique<Stream::Impl>(impl_->engine);
+  std::vector<Request> requests(1);
+  requests.front().prompt_token_ids = impl_->prompt_ids(prompt);
+  requests.front().sampling = params;
+  if (const Status submitted = stream->batch.submit(std::move(requests)); !submitted.ok())
+    throw Error(submitted.failure().message);
   return Stream(std::move(stream));
 }
 

@@ -113,8 +113,13 @@ void fetch_with_progress(const std::string& model, const std::string& revision, 
   });
 }
 
-std::unique_ptr<Engine> start_engine(const EngineConfig& config) {
+void fetch_with_progress(const EngineConfig& config) {
+  check_config(config);
   fetch_with_progress(config.model, config.revision);
+}
+
+std::unique_ptr<Engine> start_engine(const EngineConfig& config) {
+  fetch_with_progress(config);
   ProgressBar bar("Loading", {.rate = "bytes"});
   return Engine::start(config, [&](int64_t done, int64_t total) {
     const auto bytes = static_cast<double>(done);

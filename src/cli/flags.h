@@ -27,6 +27,8 @@ void add_model_flag(CLI::App& command, std::string& model, std::string& revision
 // Downloads a model that is given by name and not in the cache, with a progress line. text_only: the
 // tokenizer and templates are enough. Does nothing for a path.
 void fetch_with_progress(const std::string& model, const std::string& revision, bool text_only = false);
+// The same for the model of an engine, whose flags are checked first.
+void fetch_with_progress(const EngineConfig& config);
 
 // Loads a model with a progress bar, after fetch_with_progress(). Throws Error.
 std::unique_ptr<Engine> start_engine(const EngineConfig& config);

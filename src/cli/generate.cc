@@ -148,7 +148,7 @@ int run_generate(GenerateFlags flags) {
         "quire generate: no prompt; use --prompt TEXT, --prompts-file FILE, or - for standard input\n");
     return 2;
   }
-  fetch_with_progress(flags.config.model, flags.config.revision);
+  fetch_with_progress(flags.config);
   std::optional<ProgressBar> loading(std::in_place, "Loading");
   LLM llm(flags.config, [&](double done) { loading->update(done); });
   loading.reset();

@@ -19,7 +19,7 @@ struct PerplexityFlags {
 };
 
 int run_perplexity(const PerplexityFlags& flags) {
-  fetch_with_progress(flags.config.model, flags.config.revision);
+  fetch_with_progress(flags.config);
   const Perplexity p = measure_perplexity(flags.config, read_text(flags.text), flags.text, flags.window);
   if (flags.json) {
     const nlohmann::ordered_json object = {{"model", p.model},

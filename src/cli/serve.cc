@@ -93,7 +93,9 @@ void add_serve(CLI::App& app, int& exit_code) {
       ->add_option("--served-model-name", f->server.served_model_names,
                    "Names of the model in the API; responses contain the first one")
       ->group(group);
-  command->add_option("--http-threads", http.num_threads, "Threads for connections")->group(group);
+  command->add_option("--http-threads", http.num_threads, "Threads for connections")
+      ->check(CLI::Range(1, 256))
+      ->group(group);
   command->add_option("--max-body-size", f->max_body_bytes, "Largest request body")
       ->transform(byte_size())
       ->group(group);

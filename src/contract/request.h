@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "contract/ids.h"
 #include "contract/pooling.h"
 #include "contract/sampling_params.h"
@@ -30,5 +31,8 @@ struct Request {
   double arrival = 0.0;                // seconds on the clock that Scheduler::schedule() is given
   std::vector<TokenId> end_token_ids;  // end-of-sequence tokens of the model
 };
+
+// The rule for the length of a prompt. generates: at least one token follows it.
+Status check_prompt_length(int64_t num_tokens, bool generates, int32_t max_model_len);
 
 }  // namespace quire

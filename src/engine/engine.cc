@@ -1,5 +1,6 @@
 #include "engine/engine.h"
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <exception>
@@ -13,6 +14,7 @@
 #include <variant>
 
 #include "base/clock.h"
+#include "base/counted.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/thread_name.h"
@@ -26,14 +28,10 @@ namespace {
 
 constexpr double kLogInterval = 10.0;  // seconds
 
-struct AddMessage {
-  RequestId id;
-  GenerateRequest request;
-  OutputSink sink;
-  double arrival;
-};
+using AddMessage = Submission;
 struct AbortMessage {
-  RequestId id;
+  RequestId first;
+  size_t count;
 };
 // Runs on the engine thread between two steps. Gets null if the engine has failed.
 struct CallMessage {
@@ -126,17 +124,21 @@ struct Engine::Impl {
   void end_remaining() noexcept;
   void publish();
   void count_requests();
-  Status check(const GenerateRequest& request);
-  Status check_task(const GenerateRequest& request) const;
+  Status check(const Request& request);
+  Status check_all(const std::vector<Submission>& requests);
+  Status check_task(const Request& request) const;
   Status check_sampling(const SharedSamplingParams& params);
+  Status enter_queue(int32_t count);
+  Status closed() const;
   bool post(Message message);
+  bool post_all(std::vector<Submission> requests);
   std::optional<std::string> failure() const;
 
   std::unique_ptr<LoadedModel> model;
   EngineConfig config;
   MetricsRegistry metrics;
-  std::atomic<int32_t> num_unstarted{0};
-  EngineCore core;  // engine thread only, once it runs
+  std::atomic<int32_t> num_unstarted{0};  // the queue: submitted requests that have neither started nor ended
+  EngineCore core;                        // engine thread only, once it runs
 
   mutable std::mutex mutex;  // guards the mailbox, the snapshot and the failure, never the core
   std::condition_variable wake;
@@ -313,7 +315,7 @@ void Engine::Impl::fail(const std::string& reason) noexcept {
 void Engine::Impl::reject(Message& message, const Failure& failure) noexcept {
   if (auto* add = std::get_if<AddMessage>(&message); add != nullptr && add->sink) {
     num_unstarted.fetch_sub(1, std::memory_order_relaxed);
-    send_failure(add->sink, add->id, failure);
+    send_failure(add->sink, add->request.id, failure);
   } else if (auto* call = std::get_if<CallMessage>(&message); call != nullptr) {
     try {
       call->call(nullptr);
@@ -352,7 +354,7 @@ void Engine::Impl::end_remaining() noexcept {
 // Under the lock.
 double Engine::Impl::time_of_first_message() const {
   const auto* add = mailbox.empty() ? nullptr : std::get_if<AddMessage>(&mailbox.front());
-  return add != nullptr ? add->arrival : monotonic_seconds();
+  return add != nullptr ? add->request.arrival : monotonic_seconds();
 }
 
 void Engine::Impl::take_messages() {
@@ -362,9 +364,10 @@ void Engine::Impl::take_messages() {
 
 void Engine::Impl::handle(Message& message) {
   if (auto* add = std::get_if<AddMessage>(&message)) {
-    core.add(add->id, std::move(add->request), std::move(add->sink), add->arrival);
+    core.add(std::move(add->request), std::move(add->sink));
   } else if (auto* abort_message = std::get_if<AbortMessage>(&message)) {
-    core.abort(abort_message->id);
+    for (size_t i = 0; i < abort_message->count; ++i)
+      core.abort(abort_message->first + static_cast<RequestId>(i));
   } else {
     std::get<CallMessage>(message).call(&core);
   }
@@ -389,9 +392,20 @@ bool Engine::Impl::post(Message message) {
   {
     const std::lock_guard lock(mutex);
     if (stopping || failed) return false;
-    const bool is_request = std::holds_alternative<AddMessage>(message);
     mailbox.push_back(std::move(message));
-    if (is_request) ++num_requests;
+  }
+  wake.notify_one();
+  return true;
+}
+
+bool Engine::Impl::post_all(std::vector<Submission> requests) {
+  {
+    const std::lock_guard lock(mutex);
+    if (stopping || failed) return false;
+    if (const size_t size = mailbox.size() + requests.size(); size > mailbox.capacity())
+      mailbox.reserve(std::max(size, 2 * mailbox.capacity()));
+    for (Submission& request : requests) mailbox.emplace_back(std::move(request));  // does not throw
+    num_requests += requests.size();
   }
   wake.notify_one();
   return true;
@@ -402,35 +416,55 @@ std::optional<std::string> Engine::Impl::failure() const {
   return failed ? std::optional(failure_reason) : std::nullopt;
 }
 
-Status Engine::Impl::check(const GenerateRequest& request) {
-  const ModelInfo& info = model->info;
+// Why no request is accepted at all; ok while some are.
+Status Engine::Impl::closed() const {
   if (const auto reason = failure())
-    return Failure{ErrorKind::kInternal, cat("the engine failed: ", *reason), ""};
-  if (draining) return Failure{ErrorKind::kOverloaded, "the server is shutting down", ""};
-  const auto num_prompt = static_cast<int64_t>(request.prompt_token_ids.size());
-  if (num_prompt == 0) return invalid_argument("the prompt is empty", "prompt");
-  if (Status status = check_task(request); !status.ok()) return status;
-  const int64_t longest = request.sampling->max_tokens == 0 ? info.max_model_len : info.max_model_len - 1;
-  if (num_prompt > longest) {
-    return invalid_argument(
-        cat("the prompt has ", num_prompt, " tokens, the model supports at most ", info.max_model_len,
-            request.pooling ? "" : " including the output", " (--max-model-len)"),
-        "prompt");
+    return Failure{ErrorKind::kInternal, cat("The engine failed: ", *reason), ""};
+  if (draining) return Failure{ErrorKind::kOverloaded, "The server is shutting down.", ""};
+  return {};
+}
+
+Status Engine::Impl::check_all(const std::vector<Submission>& requests) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Status status = check(requests[i].request);
+    if (status.ok()) continue;
+    if (requests.size() == 1) return status;
+    const Failure& failure = status.failure();
+    return Failure{failure.kind, cat("prompt ", i, ": ", failure.message), failure.param};
   }
+  return {};
+}
+
+Status Engine::Impl::check(const Request& request) {
+  if (Status status = check_task(request); !status.ok()) return status;
+  const int32_t vocab_size = model->info.vocab_size;
   for (const TokenId id : request.prompt_token_ids) {
-    if (id < 0 || id >= info.vocab_size) {
-      return invalid_argument(
-          cat("the prompt contains token id ", id, ", the vocabulary ends at ", info.vocab_size - 1),
-          "prompt");
+    if (id < 0 || id >= vocab_size) {
+      return invalid_argument(cat("The prompt contains the token ", id,
+                                  "; the model's vocabulary has the tokens 0 to ", vocab_size - 1, "."),
+                              "prompt");
     }
   }
-  if (const int32_t count = request.sampling->num_sequences(); count > info.max_num_seqs) {
-    const char* name = count > request.sampling->n ? "best_of" : "n";
-    return invalid_argument(
-        cat(name, " is ", count, ", at most ", info.max_num_seqs, " sequences run at once (--max-num-seqs)"),
-        name);
+  if (Status status = check_sampling(request.sampling); !status.ok()) return status;
+  return core.check(request);
+}
+
+// Takes `count` places in the queue, or none.
+Status Engine::Impl::enter_queue(int32_t count) {
+  const int32_t limit = config.max_num_queued_requests;
+  if (count > limit) {
+    return invalid_argument(cat("The request has ", counted(count, "prompt"), "; at most ", limit,
+                                " can wait (--max-num-queued-reqs)."),
+                            "prompt");
   }
-  return check_sampling(request.sampling);
+  int32_t queued = num_unstarted.load();
+  while (queued <= limit - count) {
+    if (num_unstarted.compare_exchange_weak(queued, queued + count)) return {};
+  }
+  return Failure{ErrorKind::kOverloaded,
+                 cat("The queue is full: ", counted(queued, "request"), queued == 1 ? " waits" : " wait",
+                     ", and at most ", limit, " can (--max-num-queued-reqs); try again later."),
+                 ""};
 }
 
 // The prompts of one request share their parameters, which may hold long lists: they are checked once.
@@ -446,24 +480,24 @@ Status Engine::Impl::check_sampling(const SharedSamplingParams& params) {
 }
 
 // Checks that the model supports the requested task.
-Status Engine::Impl::check_task(const GenerateRequest& request) const {
+Status Engine::Impl::check_task(const Request& request) const {
   const ModelInfo& info = model->info;
   if (!request.pooling) {
     if (info.task == ModelTask::kGenerate) return {};
     return invalid_argument(
-        cat("the model ", info.name, " (", info.architecture, ") returns ",
-            info.task == ModelTask::kEmbed ? "embeddings" : "scores", " and does not generate text"),
+        cat("The model ", info.name, " (", info.architecture, ") returns ",
+            info.task == ModelTask::kEmbed ? "embeddings" : "scores", " and does not generate text."),
         "model");
   }
   if (info.task == ModelTask::kGenerate) {
-    return invalid_argument(cat("the model ", info.name, " (", info.architecture,
-                                ") generates text; start it with --runner pooling for embeddings"),
+    return invalid_argument(cat("The model ", info.name, " (", info.architecture,
+                                ") generates text; start it with --runner pooling for embeddings."),
                             "model");
   }
   const int64_t dimensions = request.pooling->params.dimensions;
   if (dimensions < 0 || (info.task == ModelTask::kEmbed && dimensions > info.embedding_size)) {
     return invalid_argument(
-        cat("dimensions is ", dimensions, ", the model's embeddings have ", info.embedding_size),
+        cat("dimensions is ", dimensions, "; the model's embeddings have ", info.embedding_size, "."),
         "dimensions");
   }
   return {};
@@ -474,6 +508,7 @@ Engine::~Engine() = default;
 
 std::unique_ptr<Engine> Engine::start(const EngineConfig& config, const LoadProgressCallback& progress,
                                       const EngineHooks& hooks) {
+  check_config(config);
   EngineConfig effective = config;
   auto model = load_model(effective, progress);
   // Block hashes must not be guessable; the seeds of samples must be reproducible. With a disk cache the hash
@@ -496,36 +531,45 @@ const SamplingParams& Engine::default_sampling() const {
   return impl_->model->default_sampling;
 }
 
-Result<RequestId> Engine::submit(GenerateRequest request, OutputSink sink) {
-  if (const Status status = impl_->check(request); !status.ok()) return status.failure();
-  if (impl_->num_unstarted.fetch_add(1) > impl_->config.max_num_queued_requests) {
-    impl_->num_unstarted.fetch_sub(1);
-    return Failure{ErrorKind::kOverloaded,
-                   cat("the queue is full: ", impl_->config.max_num_queued_requests,
-                       " requests are waiting; try again later"),
-                   ""};
-  }
-  // A model without token types has a single one.
-  if (request.pooling && !model().has_token_types) request.pooling->second_text = 0;
-  const RequestId id = impl_->next_id.fetch_add(1);
-  bool posted = false;
-  try {
-    posted = impl_->post(AddMessage{id, std::move(request), std::move(sink), monotonic_seconds()});
-  } catch (...) {
-    impl_->num_unstarted.fetch_sub(1);
-    throw;
-  }
-  if (!posted) {
-    impl_->num_unstarted.fetch_sub(1);
-    if (const auto reason = impl_->failure())
-      return Failure{ErrorKind::kInternal, cat("the engine failed: ", *reason), ""};
-    return Failure{ErrorKind::kOverloaded, "the engine is shutting down", ""};
-  }
-  return id;
+Result<RequestId> Engine::submit(Request request, OutputSink sink) {
+  std::vector<Submission> requests;
+  requests.push_back({std::move(request), std::move(sink)});
+  return submit(std::move(requests));
 }
 
-void Engine::abort(RequestId request) {
-  impl_->post(AbortMessage{request});
+Result<RequestId> Engine::submit(std::vector<Submission> requests) {
+  Impl& impl = *impl_;
+  if (Status open = impl.closed(); !open.ok()) return open.failure();
+  const auto count = static_cast<int32_t>(requests.size());
+  Status status = impl.check_all(requests);
+  if (status.ok()) status = impl.enter_queue(count);
+  if (!status.ok()) {
+    impl.core.count_rejected(status.failure().kind, count);
+    return status.failure();
+  }
+  const RequestId first = impl.next_id.fetch_add(count);
+  bool posted = false;
+  try {
+    for (int32_t i = 0; i < count; ++i) {
+      Request& request = requests[static_cast<size_t>(i)].request;
+      request.id = first + i;
+      request.arrival = monotonic_seconds();
+      // A model without token types has a single one.
+      if (request.pooling && !model().has_token_types) request.pooling->second_text = 0;
+    }
+    posted = impl.post_all(std::move(requests));
+  } catch (...) {
+    impl.num_unstarted.fetch_sub(count);
+    throw;
+  }
+  if (posted) return first;
+  impl.num_unstarted.fetch_sub(count);
+  if (Status open = impl.closed(); !open.ok()) return open.failure();
+  return Failure{ErrorKind::kOverloaded, "The engine is shutting down.", ""};
+}
+
+void Engine::abort(RequestId first, size_t count) {
+  impl_->post(AbortMessage{first, count});
 }
 
 bool Engine::drain(std::chrono::milliseconds timeout) {

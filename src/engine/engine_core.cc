@@ -30,26 +30,17 @@ EngineCore::EngineCore(const SchedulerConfig& config, const KvLayout& layout, Ex
       before_(hooks.before),
       clock_(hooks.clock ? hooks.clock : monotonic_seconds) {}
 
-void EngineCore::add(RequestId id, GenerateRequest&& request, OutputSink&& sink, double arrival) {
-  outputs_.add(id, request.sampling, request.prompt_token_ids, std::move(sink), arrival);
-  Request scheduled;
-  scheduled.id = id;
-  scheduled.seed = effective_seed(*request.sampling, seed_, static_cast<uint64_t>(id));
-  scheduled.prompt_token_ids = std::move(request.prompt_token_ids);
-  scheduled.sampling = std::move(request.sampling);
-  scheduled.pooling = request.pooling;
-  scheduled.end_token_ids = end_token_ids_;
-  scheduled.arrival = arrival;
-  scheduled.priority = request.priority;
-  scheduled.client_id = client_number(request.client);
-  scheduled.cache_salt = std::move(request.cache_salt);
-  const Status accepted = scheduler_.add_request(std::move(scheduled));
-  if (!accepted.ok()) {
-    (accepted.failure().kind == ErrorKind::kOverloaded ? metrics_.rejected_overloaded
-                                                       : metrics_.rejected_invalid)
-        .add();
-    outputs_.end(id, FinishReason::kError, accepted.failure(), clock_());
-  }
+void EngineCore::count_rejected(ErrorKind kind, int32_t count) {
+  (kind == ErrorKind::kOverloaded ? metrics_.rejected_overloaded : metrics_.rejected_invalid).add(count);
+}
+
+void EngineCore::add(Request&& request, OutputSink&& sink) {
+  outputs_.add(request, std::move(sink));
+  request.seed = effective_seed(*request.sampling, seed_, static_cast<uint64_t>(request.id));
+  request.end_token_ids = end_token_ids_;
+  request.client_id = client_number(request.client);
+  const Status added = scheduler_.add_request(std::move(request));
+  if (!added.ok()) throw Error(cat("a request was accepted that cannot run: ", added.failure().message));
 }
 
 void EngineCore::abort(RequestId id) {

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "contract/engine_config.h"
-#include "engine/engine.h"
 #include "engine/engine_metrics.h"
+#include "engine/engine_types.h"
 #include "engine/engine_view.h"
 #include "engine/output_processor.h"
 #include "engine/view_recorder.h"
@@ -29,9 +29,12 @@ class EngineCore {
              const Tokenizer* tokenizer, MetricsRegistry& metrics, const ModelInfo& model, uint64_t seed,
              std::atomic<int32_t>& num_unstarted, const EngineHooks& hooks = {});
 
-  // Starts a request; a rejection goes to the sink as a failure. If this throws, the sink is either still the
-  // caller's or fail_all() calls it.
-  void add(RequestId id, GenerateRequest&& request, OutputSink&& sink, double arrival);
+  // Whether the request can ever run. Any thread. A failure names the field and the limit that it exceeds.
+  Status check(const Request& request) const { return scheduler_.check(request); }
+  void count_rejected(ErrorKind kind, int32_t count);
+  // Starts a request that check() accepted. If this throws, the sink is either still the caller's or
+  // fail_all() calls it.
+  void add(Request&& request, OutputSink&& sink);
   void abort(RequestId id);
   bool has_work() const { return scheduler_.has_work(); }
   // Runs schedule, begin, finish and commit. The executed plan is valid until the next step.

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "engine/engine.h"
+#include "engine/engine_types.h"
 #include "kv/kv_manager.h"
 
 namespace quire {

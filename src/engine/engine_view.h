@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "contract/request_output.h"
-#include "engine/engine.h"
+#include "engine/engine_types.h"
 #include "sched/scheduler_view.h"
 
 namespace quire {

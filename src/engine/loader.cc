@@ -97,6 +97,7 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   const int64_t per_block = options.layout.bytes_per_block;
 
   info.max_num_seqs = config.max_num_seqs;
+  info.scheduling_policy = config.scheduling_policy;
   info.max_num_batched_tokens = batched_tokens(config, spec, model_len);
   options.max_num_batched_tokens = info.max_num_batched_tokens;
   options.max_model_len = static_cast<int32_t>(model_len);
@@ -166,34 +167,10 @@ void describe_task(const LocalRuntime& runtime, ModelInfo& info) {
   info.default_prompt = std::move(prompts.default_name);
 }
 
-void check_config(const EngineConfig& config) {
-  const auto require = [](bool ok, std::string_view flag, int64_t value, std::string_view range) {
-    if (!ok) throw Error(cat(flag, ": ", value, " is out of range, it must be ", range));
-  };
-  require(config.block_size >= 1 && config.block_size <= 1024, "--block-size", config.block_size,
-          "1 to 1024");
-  require(config.max_num_seqs >= 1 && config.max_num_seqs <= 65536, "--max-num-seqs", config.max_num_seqs,
-          "1 to 65536");
-  require(config.max_num_batched_tokens >= 0 && config.max_num_batched_tokens <= (1 << 20),
-          "--max-num-batched-tokens", config.max_num_batched_tokens, "1 to 1048576, or 0 for the default");
-  require(config.max_model_len >= 0, "--max-model-len", config.max_model_len,
-          "positive, or 0 for the model's");
-  require(config.kv_cache_memory >= 0, "--kv-cache-memory", config.kv_cache_memory,
-          "positive, or 0 for the default");
-  require(config.swap_space >= 0, "--swap-space", config.swap_space, "0 (none) or more");
-  require(config.kv_disk_cache_size >= 0, "--kv-disk-cache-size", config.kv_disk_cache_size, "0 or more");
-  require(config.long_prefill_token_threshold >= 0, "--long-prefill-token-threshold",
-          config.long_prefill_token_threshold, "positive, or 0 for no limit");
-  require(config.max_num_queued_requests >= 0, "--max-num-queued-reqs", config.max_num_queued_requests,
-          "0 or more");
-}
-
 }  // namespace
 
 int32_t batched_tokens(const EngineConfig& config, const ModelSpec& spec, int64_t model_len) {
-  const int32_t default_value = config.max_num_batched_tokens > 0
-                                    ? config.max_num_batched_tokens
-                                    : std::max(kDefaultBatchedTokens, config.max_num_seqs);
+  const int32_t default_value = scheduler_config(config).max_num_batched_tokens;
   // With bidirectional attention all tokens of a sequence are computed in one step.
   return spec.bidirectional
              ? std::max(default_value, static_cast<int32_t>(std::min<int64_t>(model_len, 1 << 20)))
@@ -229,8 +206,9 @@ AvailableMemory available_memory() {
 
 std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress) {
   const double begin = monotonic_seconds();
-  check_config(config);
   auto model = std::make_unique<LoadedModel>();
+  if (!config.chat_template.empty())
+    model->chat_template = ChatTemplate::parse(read_text_file(config.chat_template), config.chat_template);
   model->source = ModelSource::resolve(config.model, {.revision = config.revision});
   // Tokenizer and weights are read at the same time.
   auto tokenizer =
@@ -247,8 +225,8 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                                      .weight_cache = weight_cache_options(config)},
                                       progress);
   model->tokenizer = tokenizer.get();
-  model->chat_template =
-      open_chat_template(model->tokenizer.get(), config.chat_template, model->source.name());
+  if (!model->chat_template)
+    model->chat_template = open_chat_template(model->tokenizer.get(), {}, model->source.name());
   model->default_sampling =
       sampling_defaults(model->runtime->checkpoint().generation_config(), config.generation_config);
 
@@ -269,18 +247,13 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   describe_task(runtime, info);
   plan_memory(config, *model);
 
-  model->scheduler.max_num_seqs = info.max_num_seqs;
+  const uint64_t hash_seed = model->scheduler.hash_seed;
+  model->scheduler = scheduler_config(config);
+  model->scheduler.hash_seed = hash_seed;
   model->scheduler.max_num_batched_tokens = info.max_num_batched_tokens;
   model->scheduler.max_model_len = info.max_model_len;
-  model->scheduler.long_prefill_token_threshold = config.long_prefill_token_threshold;
-  model->scheduler.max_num_queued_requests = config.max_num_queued_requests;
   model->scheduler.whole_prompts = runtime.spec().bidirectional;
   model->scheduler.enable_prefix_caching = config.enable_prefix_caching && !runtime.spec().bidirectional;
-  model->scheduler.policy = config.scheduling_policy;
-  model->scheduler.preemption_mode = config.preemption_mode;
-  model->scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
-  model->scheduler.ttft_slo = config.ttft_slo;
-  model->scheduler.tpot_slo = config.tpot_slo;
   if (const auto file = lost_mapped_file())
     throw Error(cat(*file, " was truncated or became unreadable while it was loaded"));
   info.load_seconds = monotonic_seconds() - begin;

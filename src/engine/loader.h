@@ -6,7 +6,7 @@
 
 #include "contract/engine_config.h"
 #include "contract/kv_layout.h"
-#include "engine/engine.h"
+#include "engine/engine_types.h"
 #include "engine/model_source.h"
 #include "exec/local_runtime.h"
 #include "sched/scheduler.h"

@@ -36,23 +36,23 @@ OutputProcessor::OutputProcessor(const Tokenizer* tokenizer, const std::vector<T
       metrics_(metrics),
       num_unstarted_(num_unstarted) {}
 
-void OutputProcessor::add(RequestId id, const SharedSamplingParams& params, std::span<const TokenId> prompt,
-                          OutputSink&& sink, double arrival) {
-  Request request;
-  request.params = params;
-  request.times.arrival = arrival;
-  request.num_prompt_tokens = static_cast<int32_t>(prompt.size());
+void OutputProcessor::add(const Request& request, OutputSink&& sink) {
+  const SharedSamplingParams& params = request.sampling;
+  Record record;
+  record.params = params;
+  record.times.arrival = request.arrival;
+  record.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
   for (int32_t i = 0; i < params->n; ++i) {
-    Sample& sample = request.samples.emplace_back(Sample{
+    Sample& sample = record.samples.emplace_back(Sample{
         std::nullopt, StopChecker(params.share(&SamplingParams::stop), params->include_stop_str_in_output)});
     if (tokenizer_ != nullptr) {
       sample.detokenizer.emplace(*tokenizer_, params->skip_special_tokens,
                                  params->spaces_between_special_tokens);
-      sample.detokenizer->seed(tail(prompt, kDetokenizerContext));
+      sample.detokenizer->seed(tail(request.prompt_token_ids, kDetokenizerContext));
     }
   }
   // The sink moves last, after everything that can throw.
-  requests_.insert_or_assign(id, std::move(request)).first->second.sink = std::move(sink);
+  requests_.insert_or_assign(request.id, std::move(record)).first->second.sink = std::move(sink);
 }
 
 void OutputProcessor::mark_started(RequestId id, int32_t num_cached_tokens, double now) {
@@ -69,7 +69,7 @@ void OutputProcessor::mark_started(RequestId id, int32_t num_cached_tokens, doub
 bool OutputProcessor::apply(const SequenceUpdate& update, double now) {
   const auto it = requests_.find(update.request);
   if (it == requests_.end()) return false;
-  Request& request = it->second;
+  Record& request = it->second;
   if (update.prompt_logprobs != nullptr) take_prompt_logprobs(request, *update.prompt_logprobs);
   if (update.finish_reason == FinishReason::kError) {
     end(update.request, FinishReason::kError, Failure{ErrorKind::kInternal, update.error, ""}, now);
@@ -102,13 +102,13 @@ bool OutputProcessor::apply(const SequenceUpdate& update, double now) {
   return stopped && update.finish_reason == FinishReason::kNone;
 }
 
-void OutputProcessor::note_output(RequestId id, Request& request) {
+void OutputProcessor::note_output(RequestId id, Record& request) {
   if (request.has_output) return;
   request.has_output = true;
   with_output_.push_back(id);
 }
 
-void OutputProcessor::take_beams(Request& request, const BeamResult& result, double now) {
+void OutputProcessor::take_beams(Record& request, const BeamResult& result, double now) {
   size_t num_tokens = 0;
   for (size_t i = 0; i < std::min(result.hypotheses.size(), request.samples.size()); ++i) {
     take_hypothesis(request, static_cast<int32_t>(i), result.hypotheses[i]);
@@ -122,7 +122,7 @@ void OutputProcessor::take_beams(Request& request, const BeamResult& result, dou
   }
 }
 
-void OutputProcessor::take_hypothesis(Request& request, int32_t index, const BeamHypothesis& hypothesis) {
+void OutputProcessor::take_hypothesis(Record& request, int32_t index, const BeamHypothesis& hypothesis) {
   Sample& sample = request.samples[static_cast<size_t>(index)];
   CompletionDelta& delta = delta_of(request, index);
   const std::vector<TokenId>& tokens = hypothesis.token_ids;
@@ -145,7 +145,7 @@ void OutputProcessor::take_hypothesis(Request& request, int32_t index, const Bea
   finish_sample(request, sample, delta, hypothesis.stopped ? FinishReason::kStop : FinishReason::kLength);
 }
 
-CompletionDelta& OutputProcessor::delta_of(Request& request, int32_t index) {
+CompletionDelta& OutputProcessor::delta_of(Record& request, int32_t index) {
   for (auto& delta : request.pending.outputs) {
     if (delta.index == index) return delta;
   }
@@ -154,7 +154,7 @@ CompletionDelta& OutputProcessor::delta_of(Request& request, int32_t index) {
   return delta;
 }
 
-bool OutputProcessor::append_tokens(Request& request, Sample& sample, CompletionDelta& delta,
+bool OutputProcessor::append_tokens(Record& request, Sample& sample, CompletionDelta& delta,
                                     const SequenceUpdate& update) {
   for (size_t i = 0; i < update.sampled.size(); ++i) {
     const SampledToken& token = update.sampled[i];
@@ -178,7 +178,7 @@ bool OutputProcessor::append_tokens(Request& request, Sample& sample, Completion
   return false;
 }
 
-void OutputProcessor::take_prompt_logprobs(Request& request, const PromptLogprobs& chunk) {
+void OutputProcessor::take_prompt_logprobs(Record& request, const PromptLogprobs& chunk) {
   // A preempted prompt is computed again; positions that were reported before are skipped.
   const size_t known = request.prompt_logprobs.size();
   const auto first = static_cast<size_t>(chunk.first_position - 1);
@@ -187,7 +187,7 @@ void OutputProcessor::take_prompt_logprobs(Request& request, const PromptLogprob
   }
 }
 
-void OutputProcessor::finish_sample(Request& request, Sample& sample, CompletionDelta& delta,
+void OutputProcessor::finish_sample(Record& request, Sample& sample, CompletionDelta& delta,
                                     FinishReason reason) {
   const bool matched_stop_string = std::holds_alternative<std::string>(delta.stop_reason);
   if (sample.detokenizer && !matched_stop_string) {
@@ -200,7 +200,7 @@ void OutputProcessor::finish_sample(Request& request, Sample& sample, Completion
   metrics_.observe_finished_sample(reason, sample.num_tokens);
 }
 
-void OutputProcessor::observe_tokens(Request& request, size_t num_new_tokens, double now) {
+void OutputProcessor::observe_tokens(Record& request, size_t num_new_tokens, double now) {
   if (num_new_tokens == 0) return;
   if (request.times.first_token == 0.0) {
     request.times.first_token = now;
@@ -234,7 +234,7 @@ void OutputProcessor::deliver() {
   with_output_.clear();
 }
 
-void OutputProcessor::send(RequestId id, Request& request) {
+void OutputProcessor::send(RequestId id, Record& request) {
   RequestOutput output = std::move(request.pending);
   request.pending = RequestOutput{};
   request.has_output = false;
@@ -253,7 +253,7 @@ void OutputProcessor::send(RequestId id, Request& request) {
 void OutputProcessor::end(RequestId id, FinishReason reason, std::optional<Failure> failure, double now) {
   const auto it = requests_.find(id);
   if (it == requests_.end()) return;
-  Request& request = it->second;
+  Record& request = it->second;
   if (!request.started) num_unstarted_.fetch_sub(1, std::memory_order_relaxed);
   for (size_t i = 0; i < request.samples.size(); ++i) {
     Sample& sample = request.samples[i];
@@ -267,7 +267,7 @@ void OutputProcessor::end(RequestId id, FinishReason reason, std::optional<Failu
   requests_.erase(it);
 }
 
-RequestProgress OutputProcessor::progress_of(const Request& request) {
+RequestProgress OutputProcessor::progress_of(const Record& request) {
   int64_t num_generated = 0;
   for (const Sample& sample : request.samples) num_generated += sample.num_tokens;
   return {request.times, request.num_prompt_tokens, request.num_cached_tokens, num_generated};
@@ -278,7 +278,7 @@ RequestProgress OutputProcessor::progress(RequestId request) const {
   return it == requests_.end() ? RequestProgress{} : progress_of(it->second);
 }
 
-void OutputProcessor::note_end(RequestId id, const Request& request, FinishReason reason) {
+void OutputProcessor::note_end(RequestId id, const Record& request, FinishReason reason) {
   if (ended_ == nullptr) return;
   EndedRequest ended;
   ended.id = id;

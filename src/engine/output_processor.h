@@ -9,10 +9,10 @@
 #include <unordered_map>
 #include <vector>
 
+#include "contract/request.h"
 #include "contract/request_output.h"
-#include "contract/sampling_params.h"
-#include "engine/engine.h"
 #include "engine/engine_metrics.h"
+#include "engine/engine_types.h"
 #include "engine/engine_view.h"
 #include "engine/stop_checker.h"
 #include "sched/scheduler.h"
@@ -30,9 +30,8 @@ class OutputProcessor {
   OutputProcessor(const Tokenizer* tokenizer, const std::vector<TokenId>& end_token_ids,
                   EngineMetrics& metrics, std::atomic<int32_t>& num_unstarted);
 
-  // Starts a request. `prompt` is read during the call only. If this throws, the sink stays the caller's.
-  void add(RequestId request, const SharedSamplingParams& params, std::span<const TokenId> prompt,
-           OutputSink&& sink, double arrival);
+  // Starts a request. If this throws, the sink stays the caller's.
+  void add(const Request& request, OutputSink&& sink);
   // The request was computed for the first time in a step that began at `now`.
   void mark_started(RequestId request, int32_t num_cached_tokens, double now);
   // Applies the update of one sample. Returns true if its text reached a stop string; the scheduler must
@@ -61,7 +60,7 @@ class OutputProcessor {
     double cumulative_logprob = 0.0;
     bool finished = false;
   };
-  struct Request {
+  struct Record {
     SharedSamplingParams params;
     OutputSink sink;
     std::vector<Sample> samples;
@@ -76,25 +75,25 @@ class OutputProcessor {
     bool started = false;
   };
 
-  CompletionDelta& delta_of(Request& request, int32_t index);
+  CompletionDelta& delta_of(Record& request, int32_t index);
   // Appends the tokens' text to the delta; true when a stop string ended it.
-  bool append_tokens(Request& request, Sample& sample, CompletionDelta& delta, const SequenceUpdate& update);
+  bool append_tokens(Record& request, Sample& sample, CompletionDelta& delta, const SequenceUpdate& update);
   // Takes the hypotheses of a beam search, all at once.
-  void take_beams(Request& request, const BeamResult& result, double now);
-  void take_hypothesis(Request& request, int32_t index, const BeamHypothesis& hypothesis);
-  void take_prompt_logprobs(Request& request, const PromptLogprobs& chunk);
-  void finish_sample(Request& request, Sample& sample, CompletionDelta& delta, FinishReason reason);
-  void observe_tokens(Request& request, size_t num_new_tokens, double now);
-  void note_output(RequestId id, Request& request);
-  static RequestProgress progress_of(const Request& request);
-  void note_end(RequestId id, const Request& request, FinishReason reason);
-  void send(RequestId id, Request& request);
+  void take_beams(Record& request, const BeamResult& result, double now);
+  void take_hypothesis(Record& request, int32_t index, const BeamHypothesis& hypothesis);
+  void take_prompt_logprobs(Record& request, const PromptLogprobs& chunk);
+  void finish_sample(Record& request, Sample& sample, CompletionDelta& delta, FinishReason reason);
+  void observe_tokens(Record& request, size_t num_new_tokens, double now);
+  void note_output(RequestId id, Record& request);
+  static RequestProgress progress_of(const Record& request);
+  void note_end(RequestId id, const Record& request, FinishReason reason);
+  void send(RequestId id, Record& request);
 
   const Tokenizer* tokenizer_;
   const std::vector<TokenId>& end_token_ids_;
   EngineMetrics& metrics_;
   std::atomic<int32_t>& num_unstarted_;
-  std::unordered_map<RequestId, Request> requests_;
+  std::unordered_map<RequestId, Record> requests_;
   std::vector<RequestId> with_output_;  // in the order of the step
   std::vector<EndedRequest>* ended_ = nullptr;
 };

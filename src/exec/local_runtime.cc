@@ -74,8 +74,6 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
                                                  const LoadProgress& progress) {
   const ModelOptions model_options = model_options_of(options, *checkpoint);
   const auto kv_dtype = kv_dtype_from_name(options.kv_cache_dtype);
-  if (options.threads < 0 || options.threads > 4096)
-    throw Error(cat("--threads: ", options.threads, " is out of range"));
 
   const int64_t longest = read_spec(*checkpoint, model_options.runner).max_model_len;
   if (options.max_model_len > longest) {

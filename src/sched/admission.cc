@@ -214,7 +214,6 @@ void Admission::start_from_cache(Sequence& sequence, StepState& step) {
 void Admission::note_first_admission(SequenceGroup& group) {
   Sequence& first = group.samples.front();
   group.started = true;
-  --state_.requests.num_never_started;
   group.num_cached_tokens = first.num_computed_tokens;
   state_.started.push_back(group.id);
   reserve_growth(state_, first);

@@ -8,7 +8,8 @@
 
 namespace quire {
 
-// A failure names the parameter and the limit that it exceeds.
+// The sampling parameters are valid (sample/validate.h). A failure names the parameter and the limit that it
+// exceeds.
 Status check_request(const Request& request, const SchedulerConfig& config, const KvManager& kv);
 
 }  // namespace quire

@@ -26,7 +26,6 @@ SequenceGroup& RequestTable::add(Request request) {
   group.num_waiting = 1;
   group.request = std::move(request);
   ++num_waiting;
-  ++num_never_started;
   add_sequence(first);
   groups_.emplace(group.id, std::move(owned));
   return group;

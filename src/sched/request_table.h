@@ -30,8 +30,7 @@ class RequestTable {
   void update_slots(SequenceGroup& group);
   int32_t num_slots_taken() const { return num_slots_taken_; }
 
-  int32_t num_waiting = 0;        // samples in the state kWaiting
-  int32_t num_never_started = 0;  // requests that wait for their first admission
+  int32_t num_waiting = 0;  // samples in the state kWaiting
 
  private:
   std::unordered_map<RequestId, std::unique_ptr<SequenceGroup>> groups_;

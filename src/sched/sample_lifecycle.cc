@@ -19,7 +19,6 @@ void leave_queues(SchedulerState& state, Sequence& sequence) {
     } else {
       state.queues.remove_waiting(group);
     }
-    if (!group.started) --state.requests.num_never_started;
   } else if (before == SequenceState::kRunning) {
     --group.num_running;
     state.requests.update_slots(group);

@@ -3,36 +3,12 @@
 #include <utility>
 
 #include "base/strings.h"
-#include "sched/request_check.h"
 #include "sched/sample_lifecycle.h"
 
 namespace quire {
 
-namespace {
-
-void check_config(const SchedulerConfig& config) {
-  const auto at_least_one = [](int32_t value, const char* flag) {
-    if (value < 1) throw Error(cat(flag, " is ", value, "; it must be at least 1"));
-  };
-  at_least_one(config.max_num_seqs, "--max-num-seqs");
-  at_least_one(config.max_num_batched_tokens, "--max-num-batched-tokens");
-  at_least_one(config.max_model_len, "--max-model-len");
-  at_least_one(config.max_num_queued_requests, "--max-num-queued-reqs");
-  const auto not_negative = [](double value, const char* flag) {
-    if (!(value >= 0.0)) throw Error(cat(flag, " is ", value, "; it must be 0 (no limit) or more"));
-  };
-  not_negative(config.long_prefill_token_threshold, "--long-prefill-token-threshold");
-  not_negative(config.max_num_partial_prefills, "--max-num-partial-prefills");
-  not_negative(config.ttft_slo, "--ttft-slo");
-  not_negative(config.tpot_slo, "--tpot-slo");
-}
-
-}  // namespace
-
 Scheduler::Scheduler(const SchedulerConfig& config, const KvLayout& layout)
-    : state_(config, layout), planner_(state_), committer_(state_) {
-  check_config(config);
-}
+    : state_(config, layout), planner_(state_), committer_(state_) {}
 
 Scheduler::~Scheduler() {
   // Records must not be in an intrusive list when they are destroyed.
@@ -44,13 +20,7 @@ Scheduler::~Scheduler() {
 Status Scheduler::add_request(Request request) {
   if (state_.requests.find_group(request.id) != nullptr)
     return Failure{ErrorKind::kInternal, cat("There is already a request with the id ", request.id, "."), {}};
-  if (Status status = check_request(request, state_.config, state_.kv); !status.ok()) return status;
-  const int32_t num_queued = state_.requests.num_never_started;
-  if (num_queued >= state_.config.max_num_queued_requests) {
-    return Failure{ErrorKind::kOverloaded,
-                   cat(num_queued, " requests are waiting, which is the maximum (--max-num-queued-reqs)."),
-                   {}};
-  }
+  if (Status status = check(request); !status.ok()) return status;
   SequenceGroup& group = state_.requests.add(std::move(request));
   group.samples.front().table = state_.kv.open(group.request.adapter, group.request.cache_salt);
   state_.queues.enter(group, state_.totals.num_steps);

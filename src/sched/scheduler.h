@@ -18,6 +18,7 @@
 
 #include "base/error.h"
 #include "sched/committer.h"
+#include "sched/request_check.h"
 #include "sched/scheduler_state.h"
 #include "sched/scheduler_types.h"
 #include "sched/scheduler_view.h"
@@ -27,15 +28,15 @@ namespace quire {
 
 class Scheduler {
  public:
-  // Throws Error for limits that are out of range.
   Scheduler(const SchedulerConfig& config, const KvLayout& layout);
   ~Scheduler();
   Scheduler(const Scheduler&) = delete;
   Scheduler& operator=(const Scheduler&) = delete;
 
-  // Queues a request. Fails if the request can never run (sched/request_check.h), and with kOverloaded if the
-  // queue is full. An accepted request always finishes: when blocks run out, requests that are later in
-  // scheduling order are preempted.
+  // Whether the request can ever run (sched/request_check.h). Reads constants only: any thread.
+  Status check(const Request& request) const { return check_request(request, state_.config, state_.kv); }
+  // Queues a request. Fails if check() does. An accepted request always finishes: when blocks run out,
+  // requests that are later in scheduling order are preempted.
   Status add_request(Request request);
 
   // Ends a request; no further output is reported. Unknown ids are ignored: the request may have ended.

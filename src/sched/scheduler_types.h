@@ -21,7 +21,6 @@ struct SchedulerConfig {
   int32_t max_model_len = 4096;              // prompt and generated tokens of one sequence
   int32_t long_prefill_token_threshold = 0;  // prompt tokens of one sequence per step; 0 = no limit
   bool whole_prompts = false;                // bidirectional attention: a prompt is computed in one step
-  int32_t max_num_queued_requests = 4096;    // requests that wait for their first admission
   bool enable_prefix_caching = true;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
   PreemptionMode preemption_mode = PreemptionMode::kAuto;
@@ -32,6 +31,9 @@ struct SchedulerConfig {
   uint64_t hash_seed = 0;                // seed of the block hashes; must not be known to clients
   int32_t hash_bits = 128;               // see BlockHasher
 };
+
+// What the options say; the model may require more tokens per step and limit the length.
+SchedulerConfig scheduler_config(const EngineConfig& config);
 
 // The new output of one sample in one step (vLLM: EngineCoreOutput).
 struct SequenceUpdate {

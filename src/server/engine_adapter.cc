@@ -65,10 +65,10 @@ class EngineAdapter final : public ServingEngine {
     return failure;
   }
 
-  Result<RequestId> submit(GenerateRequest request, OutputSink sink) override {
-    return engine_.submit(std::move(request), std::move(sink));
+  Result<RequestId> submit(std::vector<Submission> requests) override {
+    return engine_.submit(std::move(requests));
   }
-  void abort(RequestId request) override { engine_.abort(request); }
+  void abort(RequestId first, size_t count) override { engine_.abort(first, count); }
   bool drain(std::chrono::milliseconds timeout) override { return engine_.drain(timeout); }
   bool busy() const override { return engine_.busy(); }
   std::optional<std::string> failure() const override { return engine_.failure(); }

@@ -36,10 +36,8 @@ struct ChatPrompt {
   bool continue_final_message = false;
 };
 
-class ServingEngine {
+class ServingEngine : public RequestPort {
  public:
-  virtual ~ServingEngine() = default;
-
   virtual const ModelInfo& model() const = 0;
   virtual const SamplingParams& default_sampling() const = 0;
   virtual bool has_tokenizer() const = 0;
@@ -71,8 +69,6 @@ class ServingEngine {
   virtual Result<std::string> render_chat(const ChatPrompt& prompt) const = 0;
 
   // Same as the functions of Engine.
-  virtual Result<RequestId> submit(GenerateRequest request, OutputSink sink) = 0;
-  virtual void abort(RequestId request) = 0;
   virtual bool drain(std::chrono::milliseconds timeout) = 0;
   virtual bool busy() const = 0;
   virtual std::optional<std::string> failure() const = 0;

@@ -18,6 +18,7 @@ class ContiguousReplica final : public Replica {
   ContiguousReplica(const Trace& trace, const ReplicaOptions& options)
       : trace_(trace),
         config_(options.scheduler),
+        max_queued_(options.max_num_queued_requests),
         memory_(options.memory),
         num_slots_(int64_t{options.layout.num_blocks} * options.layout.block_size),
         pool_(make_range_pool(options.allocator, num_slots_)),
@@ -50,6 +51,7 @@ class ContiguousReplica final : public Replica {
 
   const Trace& trace_;
   SchedulerConfig config_;
+  int64_t max_queued_;
   MemoryManager memory_;
   int64_t num_slots_;
   std::unique_ptr<RangePool> pool_;
@@ -74,7 +76,7 @@ int64_t ContiguousReplica::reservation(int64_t index) const {
 
 bool ContiguousReplica::add(int64_t index) {
   const TraceRequest& request = trace_.requests[static_cast<size_t>(index)];
-  if (static_cast<int64_t>(waiting_.size()) >= config_.max_num_queued_requests) return false;
+  if (static_cast<int64_t>(waiting_.size()) >= max_queued_) return false;
   if (request.input_len >= config_.max_model_len) return false;
   const Range range = empty_pool_->take(reservation(index));
   if (range.begin < 0) return false;

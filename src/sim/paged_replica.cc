@@ -1,7 +1,6 @@
 // A replica with the real scheduler and a synthetic executor.
 #include <algorithm>
 #include <deque>
-#include <limits>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -20,14 +19,14 @@ class PagedReplica final : public Replica {
       : trace_(trace),
         num_samples_(options.num_samples),
         max_num_seqs_(options.scheduler.max_num_seqs),
-        max_queued_(options.scheduler.max_num_queued_requests),
+        max_queued_(options.max_num_queued_requests),
         max_model_len_(options.scheduler.max_model_len),
         block_size_(options.layout.block_size),
         layout_(options.layout),
         max_num_batched_tokens_(options.scheduler.max_num_batched_tokens),
         // Other policies need to see all waiting requests.
         hands_over_late_(options.scheduler.policy == SchedulingPolicy::kFcfs),
-        scheduler_(unlimited_queue(options.scheduler), options.layout) {}
+        scheduler_(options.scheduler, options.layout) {}
 
   bool add(int64_t request) override;
   bool begin_step(double now, StepLoad& load, KvUse& kv) override;
@@ -35,10 +34,6 @@ class PagedReplica final : public Replica {
   ReplicaTotals totals() const override;
 
  private:
-  static SchedulerConfig unlimited_queue(SchedulerConfig config) {
-    config.max_num_queued_requests = std::numeric_limits<int32_t>::max();
-    return config;
-  }
   bool fits(int64_t request) const;
   void hand_over();
   void answer(const StepPlan& plan, StepLoad& load);

@@ -32,7 +32,8 @@ enum class RangeAllocator : uint8_t {
 struct ReplicaOptions {
   SchedulerConfig scheduler;
   KvLayout layout;
-  int32_t num_samples = 1;  // samples per prompt (n of the API)
+  int32_t num_samples = 1;                 // samples per prompt (n of the API)
+  int32_t max_num_queued_requests = 4096;  // requests that wait for their first admission
   MemoryManager memory = MemoryManager::kPaged;
   RangeAllocator allocator = RangeAllocator::kBuddy;
 };

@@ -130,7 +130,7 @@ SharingPoint parallel_sampling_sharing(const Trace& trace, const ReplicaOptions&
   scheduler.max_num_seqs = std::max(scheduler.max_num_seqs, num_samples);
   // The token budget admits every running sequence to every step.
   scheduler.max_num_batched_tokens = std::max(scheduler.max_num_batched_tokens, 2 * scheduler.max_num_seqs);
-  scheduler.max_num_queued_requests = std::numeric_limits<int32_t>::max();
+  sim.replica.max_num_queued_requests = std::numeric_limits<int32_t>::max();
   const int32_t longest = std::min(trace.longest(), scheduler.max_model_len);
   const int64_t num_blocks =
       int64_t{blocks_for(longest, sim.replica.layout.block_size) + 1} * scheduler.max_num_seqs * 102 / 100;

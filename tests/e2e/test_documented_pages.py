@@ -184,3 +184,16 @@ def test_wrong_flags_are_reported():
                           ("--dtype=half", "half not in {auto,float32,bfloat16,float16}")):
         run = subprocess.run([BINARY, "serve", flag], capture_output=True, text=True)
         assert run.returncode == 2 and message in run.stderr
+
+
+@pytest.mark.parametrize("command", ["serve", "generate --prompt a", "bench throughput", "inspect"])
+@pytest.mark.parametrize("flag, message", [
+    ("--max-num-queued-reqs=0", "--max-num-queued-reqs is 0; it must be at least 1."),
+    ("--max-num-partial-prefills=-3", "--max-num-partial-prefills is -3; it must be at least 1, or 0 for no limit."),
+    ("--long-prefill-token-threshold=-1", "--long-prefill-token-threshold is -1; it must be at least 1, or 0 for no limit."),
+    ("--threads=5000", "--threads is 5000; it must be 1 to 1023, or 0 for the physical cores."),
+])
+def test_numbers_out_of_range_are_reported_before_the_model_is_read(tmp_path, command, flag, message):
+    name, *rest = command.split(" ", 1) if not command.startswith("bench") else (command,)
+    run = subprocess.run([BINARY, *name.split(), str(tmp_path / "no-model"), *" ".join(rest).split(), flag], capture_output=True, text=True)
+    assert run.returncode == 1 and message in run.stderr

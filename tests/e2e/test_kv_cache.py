@@ -2,7 +2,9 @@
 
 import asyncio
 
+import httpx
 import pytest
+from waiting import HANG_S
 
 WORDS = "The little fox went into the wood and looked for its friend the owl. " * 30
 
@@ -135,6 +137,15 @@ def test_priority_overtakes(start_server):
     assert len(ends) == 5
 
 
-def test_priority_needs_its_policy(client, model):
-    with pytest.raises(Exception, match="priority"):
-        complete(client, model, "Hello", extra_body={"priority": 3})
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_priority_without_its_policy_is_named_and_has_no_effect(server, model, stream):
+    body = {"model": model, "prompt": "Hello", "max_tokens": 4, "temperature": 0, "stream": stream}
+    plain = httpx.post(server.url + "/v1/completions", json=body, timeout=HANG_S)
+    for priority in (3, -1):
+        response = httpx.post(server.url + "/v1/completions", json={**body, "priority": priority}, timeout=HANG_S)
+        assert response.status_code == 200
+        assert response.headers["X-Ignored-Params"] == "priority"
+        assert response.text.count("text") == plain.text.count("text")
+    assert "X-Ignored-Params" not in plain.headers
+    default = httpx.post(server.url + "/v1/completions", json={**body, "priority": 0}, timeout=HANG_S)
+    assert "X-Ignored-Params" not in default.headers

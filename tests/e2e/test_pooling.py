@@ -81,7 +81,7 @@ def test_dimensions_prompts_and_truncation(embedder):
     query = client.embeddings.create(model="bert", input="rain", extra_body={"prompt_name": "query"}).data[0].embedding
     assert query == client.embeddings.create(model="bert", input="query: rain").data[0].embedding
     long = "rain " * 200
-    with pytest.raises(openai.BadRequestError, match="tokens; the limit is 64"):
+    with pytest.raises(openai.BadRequestError, match="tokens; the maximum is 64"):
         client.embeddings.create(model="bert", input=long)
     cut = client.embeddings.create(model="bert", input=long, extra_body={"truncate_prompt_tokens": -1})
     assert cut.usage.prompt_tokens == 64

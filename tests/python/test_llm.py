@@ -223,7 +223,7 @@ def test_structured_outputs_are_refused_clearly(llm):
 
 
 def test_errors_of_the_engine_become_exceptions(llm):
-    with pytest.raises(ValueError, match="prompt 1: .*tokens, the model supports at most"):
+    with pytest.raises(ValueError, match="prompt 1: The prompt has .* tokens; the maximum is"):
         llm.generate(["Once", "a " * 100000], GREEDY)
     with pytest.raises(ValidationError, match="prompt 0 must be a string"):
         llm.generate([3.5], GREEDY)

@@ -29,7 +29,7 @@ double idle_engine_cpu_seconds(Engine& engine) {
   std::vector<BenchRequest> requests(1);
   requests.front().input_len = 1;
   tokenize_requests(requests, engine, 0);
-  GenerateRequest request;
+  Request request;
   request.prompt_token_ids = requests.front().token_ids;
   request.sampling.edit().max_tokens = 1;
   const auto seconds = std::make_shared<std::promise<double>>();
@@ -98,7 +98,7 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
   std::string refusal;
   const double begin = monotonic_seconds();
   for (size_t i = 0; i < requests.size(); ++i) {
-    GenerateRequest request;
+    Request request;
     request.prompt_token_ids = requests[i].token_ids;
     request.sampling.edit().max_tokens = requests[i].output_len;
     request.sampling.edit().temperature = sampling.temperature;

@@ -70,6 +70,7 @@ double last_output(const std::vector<RequestRecord>& records) {
 
 int run_throughput(ThroughputFlags& f) {
   f.dataset.output_len = f.lengths.output_len;
+  check_config(f.config);
   // All are handed over at once, so all but the running ones wait.
   f.config.max_num_queued_requests =
       static_cast<int32_t>(std::max<int64_t>(f.config.max_num_queued_requests, f.dataset.num_prompts));

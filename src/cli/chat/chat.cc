@@ -229,7 +229,7 @@ bool process(const std::string& line, Conversation& conversation, bool edits) {
 }
 
 int run_chat(const ChatFlags& flags) {
-  fetch_with_progress(flags.config.model, flags.config.revision);
+  fetch_with_progress(flags.config);
   Interrupts interrupts;
   std::optional<ProgressBar> loading(std::in_place, "Loading");
   LLM llm(flags.config, [&](double done) { loading->update(done); });

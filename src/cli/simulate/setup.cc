@@ -143,29 +143,18 @@ SimulateSetup make_setup(const SimulateFlags& flags) {
   setup.objectives = parse_objectives(flags.goodput);
   if (flags.ttft_slo_ms) setup.objectives.ttft = flags.ttft_slo_ms;
   if (flags.tpot_slo_ms) setup.objectives.tpot = flags.tpot_slo_ms;
-  fetch_with_progress(flags.config.model, flags.config.revision);
+  fetch_with_progress(flags.config);
   setup.model = inspect_model(flags.config);
   // With --num-params the report must not name MODEL.
   if (flags.num_params > 0.0) setup.model.name = cat(fixed(flags.num_params / 1e9, 1), "G parameters");
   setup.trace = read_trace(flags);
   setup.trace_name = flags.trace.empty() ? "distribution" : flags.trace.substr(flags.trace.rfind('/') + 1);
   const EngineConfig& config = flags.config;
-  SchedulerConfig scheduler;
-  scheduler.max_num_seqs = config.max_num_seqs;
-  scheduler.max_num_batched_tokens = config.max_num_batched_tokens > 0
-                                         ? config.max_num_batched_tokens
-                                         : std::max(kDefaultBatchedTokens, config.max_num_seqs);
+  SchedulerConfig scheduler = scheduler_config(config);
   scheduler.max_model_len = choose_max_len(flags, setup.model, setup.trace);
-  scheduler.long_prefill_token_threshold = config.long_prefill_token_threshold;
-  scheduler.max_num_queued_requests = config.max_num_queued_requests;
   // If all requests arrive at once, the queue limit must not reject them.
-  if (setup.trace.duration() <= 0.0) scheduler.max_num_queued_requests = std::numeric_limits<int32_t>::max();
-  scheduler.enable_prefix_caching = config.enable_prefix_caching;
-  scheduler.policy = config.scheduling_policy;
-  scheduler.preemption_mode = config.preemption_mode;
-  scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
-  scheduler.ttft_slo = config.ttft_slo;
-  scheduler.tpot_slo = config.tpot_slo;
+  setup.options.replica.max_num_queued_requests =
+      setup.trace.duration() <= 0.0 ? std::numeric_limits<int32_t>::max() : config.max_num_queued_requests;
   setup.options.replica.scheduler = scheduler;
   setup.options.replica.layout = choose_layout(flags, setup.model);
   setup.options.replica.num_samples = flags.num_samples;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/clock.h"
+#include "base/counted.h"
 #include "base/strings.h"
 #include "engine/beam_defaults.h"
 
@@ -93,8 +94,9 @@ void read_stop(FieldReader& fields, SamplingParams& sampling) {
     bytes += s.size();
   }
   if (stop->size() > kMaxStopStrings || bytes > kMaxStopBytes) {
-    return fields.fail(cat("stop has ", stop->size(), " strings of ", bytes, " bytes in total; the limit is ",
-                           kMaxStopStrings, " strings of ", kMaxStopBytes, " bytes in total"),
+    return fields.fail(cat("stop has ", counted(static_cast<int64_t>(stop->size()), "string"), " of ", bytes,
+                           " bytes in total; the maximum is ", kMaxStopStrings, " strings of ", kMaxStopBytes,
+                           " bytes in total."),
                        "stop");
   }
   sampling.stop = std::move(*stop);
@@ -227,16 +229,19 @@ void read_generation_fields(FieldReader& fields, const ServingEngine& engine, Ge
   spec.prompt_logprobs = fields.integer32("prompt_logprobs", -1);
   if (spec.prompt_logprobs && spec.stream)
     fields.fail("prompt_logprobs is not available with stream: true", "prompt_logprobs");
-  RequestLabels labels = read_labels(fields);
+  RequestLabels labels = read_labels(fields, engine.model());
+  spec.ignored_params = std::move(labels.ignored_params);
   spec.priority = labels.priority;
   spec.client = std::move(labels.client);
   spec.cache_salt = std::move(labels.cache_salt);
   spec.id = std::move(labels.request_id);
 }
 
-RequestLabels read_labels(FieldReader& fields) {
+RequestLabels read_labels(FieldReader& fields, const ModelInfo& model) {
   RequestLabels labels;
   take(labels.priority, fields.integer32("priority"));
+  if (labels.priority != 0 && model.scheduling_policy != SchedulingPolicy::kPriority)
+    labels.ignored_params.emplace_back("priority");
   if (auto salt = fields.text("cache_salt")) {
     if (salt->empty() || salt->size() > kMaxCacheSaltBytes)
       fields.fail(cat("cache_salt must have 1 to ", kMaxCacheSaltBytes, " bytes"), "cache_salt");
@@ -264,13 +269,14 @@ void refuse_unsupported(FieldReader& fields) {
   for (const std::string_view name : kHarmless) (void)fields.any(name);
 }
 
-void settle_unread(FieldReader& fields, const ApiOptions& options, GenerationSpec& spec) {
-  spec.ignored_params = fields.unread();
-  if (options.strict_params && !spec.ignored_params.empty()) {
-    fields.fail(cat("unknown field '", spec.ignored_params.front().substr(0, 80),
-                    "' (the server runs with --strict-params)"),
-                spec.ignored_params.front().substr(0, 80));
+void settle_unread(FieldReader& fields, const ApiOptions& options, std::vector<std::string>& ignored_params) {
+  const std::vector<std::string> unread = fields.unread();
+  if (options.strict_params && !unread.empty()) {
+    fields.fail(
+        cat("unknown field '", unread.front().substr(0, 80), "' (the server runs with --strict-params)"),
+        unread.front().substr(0, 80));
   }
+  ignored_params.insert(ignored_params.end(), unread.begin(), unread.end());
 }
 
 Truncation read_truncation(FieldReader& fields) {
@@ -290,7 +296,7 @@ Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::option
                   int32_t default_max_tokens, const ModelInfo& model) {
   const int64_t limit = model.max_model_len;
   // Scoring a prompt generates nothing, everything else at least one token.
-  const int64_t min_new_tokens = wanted ? std::min<int64_t>(*wanted, 1) : 1;
+  const bool generates = wanted != 0;
   if (truncation.keep) {
     const int64_t keep =
         *truncation.keep >= 0 ? *truncation.keep : std::max<int64_t>(1, limit - wanted.value_or(1));
@@ -300,17 +306,12 @@ Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::option
     if (size > keep && !truncation.cut_left) prompt.ids.resize(static_cast<size_t>(keep));
   }
   const auto size = static_cast<int64_t>(prompt.ids.size());
-  if (size == 0) return invalid_argument("the prompt has no tokens", "prompt");
-  if (size + min_new_tokens > limit) {
-    return invalid_argument(
-        cat("the prompt has ", size, " tokens; the limit is ", limit, " (--max-model-len)",
-            size <= limit ? ", and at least one token has to be generated" : ""),
-        "prompt");
-  }
+  if (Status length = check_prompt_length(size, generates, model.max_model_len); !length.ok()) return length;
   if (wanted && size + *wanted > limit) {
-    return invalid_argument(cat("the prompt has ", size, " tokens and max_tokens is ", *wanted, ", in total ",
-                                size + *wanted, "; the limit is ", limit, " (--max-model-len)"),
-                            "max_tokens");
+    return invalid_argument(
+        cat("The prompt has ", counted(size, "token"), " and max_tokens is ", *wanted, ", together ",
+            size + *wanted, "; the maximum is ", limit, " (--max-model-len)."),
+        "max_tokens");
   }
   prompt.max_tokens =
       wanted ? *wanted : static_cast<int32_t>(std::min<int64_t>(default_max_tokens, limit - size));

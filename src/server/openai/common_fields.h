@@ -17,11 +17,12 @@ std::string read_model(FieldReader& fields, const ApiOptions& options);
 // Fields that identify and order requests.
 struct RequestLabels {
   int32_t priority = 0;
-  std::string client;      // "user NAME", from the field `user`
-  std::string cache_salt;  // empty = none
-  std::string request_id;  // empty = none
+  std::string client;                       // "user NAME", from the field `user`
+  std::string cache_salt;                   // empty = none
+  std::string request_id;                   // empty = none
+  std::vector<std::string> ignored_params;  // a priority where the scheduling policy has none
 };
-RequestLabels read_labels(FieldReader& fields);
+RequestLabels read_labels(FieldReader& fields, const ModelInfo& model);
 
 // Sampling fields, on top of the model's defaults, and the other fields of both completions and chat.
 // max_tokens, logprobs and prompts are left to the endpoint. The engine checks the ranges
@@ -32,8 +33,8 @@ void read_generation_fields(FieldReader& fields, const ServingEngine& engine, Ge
 // ignored.
 void refuse_unsupported(FieldReader& fields);
 
-// Unknown fields go into spec.ignored_params; with --strict-params they are a failure.
-void settle_unread(FieldReader& fields, const ApiOptions& options, GenerationSpec& spec);
+// Unknown fields are added to ignored_params; with --strict-params they are a failure.
+void settle_unread(FieldReader& fields, const ApiOptions& options, std::vector<std::string>& ignored_params);
 
 // How long prompts are truncated.
 struct Truncation {

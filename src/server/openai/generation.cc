@@ -43,60 +43,49 @@ GenerationResponse::GenerationResponse(ServingEngine& engine, GenerationSpec spe
       settings_(std::move(settings)),
       stop_(std::move(stop)) {
   prompts_.resize(spec_.prompts.size());
-  requests_.reserve(spec_.prompts.size());
   num_unfinished_ = prompts_.size();
-  // The engine checks n when the first prompt is submitted, but outputs may arrive before that returns.
-  choices_.resize(prompts_.size() * static_cast<size_t>(std::clamp(spec_.sampling.n, 1, kMaxChoices)));
 }
 
 void GenerationResponse::start() {
   on_stop_.emplace(stop_.get_token(), Abort{this});
+  const Status submitted = submit_all();
   std::optional<Failure> failure;
-  try {
-    failure = submit_all();
-  } catch (...) {
-    abort_all();
-    throw;
-  }
-  if (failure) abort_all();
+  if (!submitted.ok()) failure = submitted.failure();
+  if (failure && spec_.chat && failure->param == "prompt") failure->param = "messages";
   writer_->post([self = shared_from_this(), failure = std::move(failure)] { self->begin_response(failure); });
 }
 
-std::optional<Failure> GenerationResponse::submit_all() {
+Status GenerationResponse::submit_all() {
   // Prompts differ in max_tokens only if the context leaves room for fewer than the default (16), so that a
   // few copies of the parameters serve thousands of prompts.
   std::map<int32_t, SharedSamplingParams> sampling;
+  std::vector<Request> requests(prompts_.size());
+  const bool keeps_ids = spec_.echo || spec_.return_token_ids;
   for (size_t i = 0; i < prompts_.size(); ++i) {
-    const int32_t max_tokens = spec_.prompts[i].max_tokens;
-    const auto [params, added] = sampling.try_emplace(max_tokens, spec_.sampling);
-    if (added) params->second.edit().max_tokens = max_tokens;
-    GenerateRequest request;
-    request.prompt_token_ids = spec_.prompts[i].ids;
+    PromptInput& prompt = spec_.prompts[i];
+    const auto [params, added] = sampling.try_emplace(prompt.max_tokens, spec_.sampling);
+    if (added) params->second.edit().max_tokens = prompt.max_tokens;
+    prompts_[i].num_tokens = static_cast<int64_t>(prompt.ids.size());
+    Request& request = requests[i];
+    if (keeps_ids) {
+      request.prompt_token_ids = prompt.ids;
+    } else {
+      request.prompt_token_ids = std::move(prompt.ids);
+    }
     request.sampling = params->second;
     request.priority = spec_.priority;
     request.client = spec_.client;
     request.cache_salt = spec_.cache_salt;
-    auto id = engine_.submit(std::move(request), [self = shared_from_this(), i](RequestOutput&& output) {
-      self->receive(i, std::move(output));
-    });
-    if (!id.ok()) return id.failure();
-    {
-      const std::lock_guard lock(mutex_);
-      requests_.push_back(*id);  // into reserved memory: does not throw
-    }
-    // abort_all() may have run before it could see this request. The lock is released: the engine has one of
-    // its own, and may hold it while it calls receive().
-    if (closed_.load()) {
-      engine_.abort(*id);
-      return Failure{ErrorKind::kOverloaded, "the client has disconnected", ""};
-    }
   }
-  return std::nullopt;
+  return requests_.submit(std::move(requests), [self = shared_from_this()](size_t i, RequestOutput&& output) {
+    self->receive(i, std::move(output));
+  });
 }
 
 void GenerationResponse::begin_response(const std::optional<Failure>& failure) {
   if (failure) return writer_->send(error_response(*failure));
   if (closed_.load()) return;  // the client has disconnected
+  choices_.resize(prompts_.size() * static_cast<size_t>(spec_.sampling.n));
   if (spec_.stream) begin_stream();
   take_outputs();
 }
@@ -108,20 +97,9 @@ void GenerationResponse::log_end(std::string_view how) const {
            u.completion_tokens, " generated, ", fixed(monotonic_seconds() - begin_, 3), " s", how);
 }
 
-// Any thread. The engine ignores requests that have ended.
+// Any thread.
 void GenerationResponse::abort_all() noexcept {
-  if (closed_.exchange(true)) return;
-  const auto request = [this](size_t i) -> std::optional<RequestId> {
-    const std::lock_guard lock(mutex_);
-    return i < requests_.size() ? std::optional(requests_[i]) : std::nullopt;
-  };
-  for (size_t i = 0; const auto id = request(i); ++i) {
-    try {
-      engine_.abort(*id);
-    } catch (...) {
-      // Without memory to abort the request, it runs to its end and its outputs are dropped.
-    }
-  }
+  if (!closed_.exchange(true)) requests_.abort();
 }
 
 void GenerationResponse::receive(size_t prompt, RequestOutput&& output) noexcept {
@@ -328,9 +306,9 @@ void GenerationResponse::begin_stream() {
 
 Usage GenerationResponse::usage() const {
   Usage usage;
-  for (size_t i = 0; i < prompts_.size(); ++i) {
-    usage.prompt_tokens += static_cast<int64_t>(spec_.prompts[i].ids.size());
-    usage.cached_tokens += prompts_[i].cached_tokens;
+  for (const Prompt& prompt : prompts_) {
+    usage.prompt_tokens += prompt.num_tokens;
+    usage.cached_tokens += prompt.cached_tokens;
   }
   for (const Choice& choice : choices_) usage.completion_tokens += choice.num_tokens;
   return usage;

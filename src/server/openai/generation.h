@@ -36,8 +36,8 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   GenerationResponse(ServingEngine& engine, GenerationSpec spec, std::shared_ptr<ResponseWriter> writer,
                      GenerationSettings settings, std::stop_source stop = {});
 
-  // Submits all prompts. If one is refused, the others are aborted and the response is the error. If it
-  // throws, all are aborted and the caller has to respond.
+  // Submits all prompts. If one is refused, none runs and the response is the error. If it throws, none runs
+  // and the caller has to respond.
   void start();
 
  private:
@@ -55,6 +55,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   };
   struct Prompt {
     bool finished = false;
+    int64_t num_tokens = 0;
     int64_t cached_tokens = 0;
     std::vector<PositionLogprobs> logprobs;
   };
@@ -73,7 +74,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
     void operator()() const { generation->abort_all(); }
   };
 
-  std::optional<Failure> submit_all();
+  Status submit_all();
   void begin_response(const std::optional<Failure>& failure);  // connection's thread
   void receive(size_t prompt, RequestOutput&& output) noexcept;
   void take_outputs();  // connection's thread
@@ -101,7 +102,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   HttpResponse head() const;
 
   ServingEngine& engine_;
-  const GenerationSpec spec_;
+  GenerationSpec spec_;
   const std::shared_ptr<ResponseWriter> writer_;
   const GenerationSettings settings_;
   const std::stop_source stop_;
@@ -117,8 +118,10 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
 
   std::mutex mutex_;
   std::vector<PromptOutput> outputs_;
-  bool processing_ = true;           // take_outputs() is queued or runs; at first by begin_response()
-  std::vector<RequestId> requests_;  // submitted so far
+  bool processing_ = true;  // take_outputs() is queued or runs; at first by begin_response()
+
+  const std::shared_ptr<RequestPort> port_ = unowned(engine_);
+  RequestBatch requests_{port_};
 
   // Last, so that it is destroyed before anything that its callback uses.
   std::optional<std::stop_callback<Abort>> on_stop_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/counted.h"
 #include "base/strings.h"
 #include "server/openai/common_fields.h"
 
@@ -25,10 +26,10 @@ Status check_size(std::string_view text, const Truncation& truncation, const Ser
   // max_token_bytes() is slow the first time, and most prompts are short.
   if (truncation.keep || text.size() / 4 <= limit || text.size() / engine.max_token_bytes() <= limit)
     return {};
-  return invalid_argument(
-      cat("the prompt has ", text.size(), " bytes, which is more than ",
-          text.size() / engine.max_token_bytes(), " tokens; the limit is ", limit, " (--max-model-len)"),
-      std::string(param));
+  return invalid_argument(cat("The prompt has ", text.size(), " bytes, which are more than ",
+                              counted(static_cast<int64_t>(text.size() / engine.max_token_bytes()), "token"),
+                              "; the maximum is ", limit, " (--max-model-len)."),
+                          std::string(param));
 }
 
 // Reads `prompt`: a string, an array of strings, of token ids, or of arrays of token ids.
@@ -72,7 +73,7 @@ Result<std::vector<PromptInput>> PromptReader::read(const Json* prompt) const {
   }
   if (!prompt->is_array() || prompt->empty()) return wrong();
   if (prompt->size() > kMaxPrompts) {
-    return invalid_argument(cat("prompt has ", prompt->size(), " prompts; the limit is ", kMaxPrompts),
+    return invalid_argument(cat("prompt has ", prompt->size(), " prompts; the maximum is ", kMaxPrompts, "."),
                             "prompt");
   }
   for (const Json& element : *prompt) {
@@ -111,8 +112,9 @@ Status check_prompt_logprobs(const GenerationSpec& spec, const ModelInfo& model)
   for (const PromptInput& prompt : spec.prompts) num_tokens += static_cast<int64_t>(prompt.ids.size());
   if (num_tokens <= kMaxPromptLogprobs / per_token / num_copies) return {};
   return invalid_argument(
-      cat("the response would hold more than ", kMaxPromptLogprobs, " log-probabilities of prompt tokens (",
-          num_tokens, " tokens, ", per_token, " per token, ", num_copies, " times)"),
+      cat("The response would hold ", num_tokens, " x ", per_token, " x ", num_copies,
+          " log-probabilities of prompt tokens (tokens x alternatives x copies); the maximum is ",
+          kMaxPromptLogprobs, "."),
       "logprobs");
 }
 
@@ -148,16 +150,17 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
     fields.fail("max_tokens must be at least 1; 0 is allowed with echo or prompt_logprobs, to score a prompt",
                 "max_tokens");
   }
-  settle_unread(fields, options, spec);
+  settle_unread(fields, options, spec.ignored_params);
   if (!fields.ok()) return fields.failure();
 
   auto prompts = PromptReader{engine, truncation, add_special_tokens, yield_point}.read(prompt);
   if (!prompts.ok()) return prompts.failure();
   spec.prompts = std::move(prompts).value();
   if (const auto num = static_cast<int64_t>(spec.prompts.size()); num * spec.sampling.n > kMaxChoices) {
-    return invalid_argument(cat(num, " prompts with n = ", spec.sampling.n, " are ", num * spec.sampling.n,
-                                " choices; the limit per request is ", kMaxChoices),
-                            "n");
+    return invalid_argument(
+        cat("n is ", spec.sampling.n, ", which makes ", num * spec.sampling.n, " choices for ",
+            counted(num, "prompt"), "; the maximum is ", kMaxChoices, "."),
+        "n");
   }
   for (PromptInput& p : spec.prompts) {
     const size_t given = p.ids.size();
@@ -200,7 +203,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   if (!fields.ok()) return fields.failure();
   auto chat = read_chat_prompt(fields, options, yield_point);
   if (!chat.ok()) return chat.failure();
-  settle_unread(fields, options, spec);
+  settle_unread(fields, options, spec.ignored_params);
   if (!fields.ok()) return fields.failure();
 
   if (!engine.has_chat_template() && chat->chat_template.empty()) {
@@ -223,7 +226,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
     return failure;
   }
   if (spec.sampling.n > kMaxChoices) {
-    return invalid_argument(cat("n must be between 1 and ", kMaxChoices, ", not ", spec.sampling.n), "n");
+    return invalid_argument(cat("n is ", spec.sampling.n, "; the maximum is ", kMaxChoices, "."), "n");
   }
   spec.prompts.push_back(std::move(prompt));
   set_engine_logprobs(spec);

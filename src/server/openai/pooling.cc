@@ -28,48 +28,31 @@ Pooling::Pooling(ServingEngine& engine, PoolingSpec spec, std::shared_ptr<Respon
       log_requests_(log_requests),
       stop_(std::move(stop)) {
   texts_.resize(spec_.texts.size());
-  requests_.reserve(spec_.texts.size());
   num_unfinished_ = texts_.size();
 }
 
 void Pooling::start() {
   on_stop_.emplace(stop_.get_token(), Abort{this});
-  try {
-    if (const auto failure = submit_all()) fail(*failure);
-  } catch (...) {
-    abort_all();
-    throw;
-  }
+  if (const Status submitted = submit_all(); !submitted.ok()) fail(submitted.failure());
 }
 
-std::optional<Failure> Pooling::submit_all() {
+Status Pooling::submit_all() {
   SharedSamplingParams sampling;
   sampling.edit().max_tokens = 0;
-  for (size_t i = 0; i < spec_.texts.size(); ++i) {
-    GenerateRequest request;
-    request.prompt_token_ids = spec_.texts[i].ids;
-    request.sampling = sampling;
-    request.pooling =
-        PoolingRequest{spec_.params, spec_.texts[i].second_text, engine_.model().pools_all_tokens};
-    request.priority = spec_.priority;
-    request.client = spec_.client;
-    request.cache_salt = spec_.cache_salt;
-    auto id = engine_.submit(std::move(request), [self = shared_from_this(), i](RequestOutput&& output) {
-      self->receive(i, std::move(output));
-    });
-    if (!id.ok()) return id.failure();
-    {
-      const std::lock_guard lock(mutex_);
-      requests_.push_back(*id);  // into reserved memory: does not throw
-    }
-    // abort_all() may have run before it could see this request. The lock is released: the engine has one of
-    // its own, and may hold it while it calls receive().
-    if (closed_.load()) {
-      engine_.abort(*id);
-      return std::nullopt;
-    }
+  std::vector<Request> requests(spec_.texts.size());
+  for (size_t i = 0; i < requests.size(); ++i) {
+    PooledText& text = spec_.texts[i];
+    texts_[i].num_tokens = static_cast<int64_t>(text.ids.size());
+    requests[i].prompt_token_ids = std::move(text.ids);
+    requests[i].sampling = sampling;
+    requests[i].pooling = PoolingRequest{spec_.params, text.second_text, engine_.model().pools_all_tokens};
+    requests[i].priority = spec_.priority;
+    requests[i].client = spec_.client;
+    requests[i].cache_salt = spec_.cache_salt;
   }
-  return std::nullopt;
+  return requests_.submit(std::move(requests), [self = shared_from_this()](size_t i, RequestOutput&& output) {
+    self->receive(i, std::move(output));
+  });
 }
 
 void Pooling::receive(size_t index, RequestOutput&& output) noexcept {
@@ -99,20 +82,9 @@ void Pooling::receive(size_t index, RequestOutput&& output) noexcept {
   if (!queued) fail(ErrorKind::kOverloaded, "the server is overloaded; try again later");
 }
 
-// Any thread. The engine ignores requests that have ended.
+// Any thread.
 void Pooling::abort_all() noexcept {
-  if (closed_.exchange(true)) return;
-  const auto request = [this](size_t i) -> std::optional<RequestId> {
-    const std::lock_guard lock(mutex_);
-    return i < requests_.size() ? std::optional(requests_[i]) : std::nullopt;
-  };
-  for (size_t i = 0; const auto id = request(i); ++i) {
-    try {
-      engine_.abort(*id);
-    } catch (...) {
-      // Without memory to abort the request, it runs to its end and its outputs are dropped.
-    }
-  }
+  if (!closed_.exchange(true)) requests_.abort();
 }
 
 void Pooling::fail(const Failure& failure) noexcept {
@@ -159,9 +131,9 @@ void Pooling::reply(HttpResponse response) {
 
 Usage Pooling::usage() const {
   Usage usage;
-  for (size_t i = 0; i < texts_.size(); ++i) {
-    usage.prompt_tokens += static_cast<int64_t>(spec_.texts[i].ids.size());
-    usage.cached_tokens += texts_[i].cached_tokens;
+  for (const Text& text : texts_) {
+    usage.prompt_tokens += text.num_tokens;
+    usage.cached_tokens += text.cached_tokens;
   }
   return usage;
 }

@@ -29,6 +29,7 @@ class Pooling : public std::enable_shared_from_this<Pooling> {
  private:
   struct Text {
     bool finished = false;
+    int64_t num_tokens = 0;
     int64_t cached_tokens = 0;
     std::vector<float> vector;
   };
@@ -37,7 +38,7 @@ class Pooling : public std::enable_shared_from_this<Pooling> {
     void operator()() const { pooling->abort_all(); }
   };
 
-  std::optional<Failure> submit_all();
+  Status submit_all();
   void receive(size_t index, RequestOutput&& output) noexcept;  // engine thread
   void fail(const Failure& failure) noexcept;                   // any thread
   void fail(ErrorKind kind, const char* message) noexcept;      // any thread
@@ -53,7 +54,7 @@ class Pooling : public std::enable_shared_from_this<Pooling> {
   std::string response_body() const;
 
   ServingEngine& engine_;
-  const PoolingSpec spec_;
+  PoolingSpec spec_;
   const std::shared_ptr<ResponseWriter> writer_;
   const std::shared_ptr<WorkPool> pool_;
   const bool log_requests_;
@@ -64,7 +65,9 @@ class Pooling : public std::enable_shared_from_this<Pooling> {
   std::mutex mutex_;
   std::vector<Text> texts_;  // guarded by mutex_ until all are finished
   size_t num_unfinished_ = 0;
-  std::vector<RequestId> requests_;  // submitted so far
+
+  const std::shared_ptr<RequestPort> port_ = unowned(engine_);
+  RequestBatch requests_{port_};
 
   // Last, so that it is destroyed before anything that its callback uses.
   std::optional<std::stop_callback<Abort>> on_stop_;

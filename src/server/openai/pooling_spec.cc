@@ -20,7 +20,8 @@ struct Reading {
 
   void begin(std::string_view prefix, const std::string& request_id) {
     spec.model = read_model(fields, options);
-    RequestLabels labels = read_labels(fields);
+    RequestLabels labels = read_labels(fields, engine.model());
+    spec.ignored_params = std::move(labels.ignored_params);
     spec.id = cat(prefix, labels.request_id.empty() ? request_id : labels.request_id);
     spec.created = unix_seconds();
     spec.priority = labels.priority;
@@ -91,10 +92,8 @@ struct Reading {
   Status add_pair(const std::string& first, const std::string& second);
 
   Result<PoolingSpec> finish() {
-    GenerationSpec unread;
-    settle_unread(fields, options, unread);
+    settle_unread(fields, options, spec.ignored_params);
     if (!fields.ok()) return fields.failure();
-    spec.ignored_params = std::move(unread.ignored_params);
     return std::move(spec);
   }
 

@@ -2,14 +2,22 @@
 #include "quire/llm.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <future>
+#include <optional>
 
 namespace quire {
 namespace {
 
 EngineOptions small() {
   return {.kv_cache_memory = 32 << 20, .threads = 1};
+}
+
+int64_t peak_memory_bytes() {
+  struct rusage usage {};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
 }
 
 TEST(Llm, GeneratesInTheOrderOfThePrompts) {
@@ -44,6 +52,54 @@ TEST(Llm, StreamsTheTextOfGenerate) {
   EXPECT_GE(pieces, 1);
   EXPECT_EQ(stream.completion().text, whole);
   EXPECT_FALSE(stream.next().has_value());
+}
+
+TEST(Llm, AStreamMayOutliveItsModel) {
+  const SamplingParams params{.max_tokens = 40, .temperature = 0, .ignore_eos = true};
+  std::optional<LLM> llm(small());
+  const std::string whole = llm->generate({"Once upon a time"}, params)[0].outputs[0].text;
+  Stream read = llm->generate_stream("Once upon a time", params);
+  Stream cancelled = llm->generate_stream("Once upon a time", params);
+  Stream dropped = llm->generate_stream("Once upon a time", params);
+  llm.reset();
+  std::string text;
+  while (const auto piece = read.next()) text += *piece;
+  EXPECT_EQ(text, whole);
+  cancelled.cancel();
+  while (cancelled.next()) {
+  }
+  Stream moved = std::move(dropped);
+}
+
+TEST(Llm, RunsNoPromptIfOneIsRejected) {
+  LLM llm(small());
+  std::vector<SamplingParams> params(3, SamplingParams{.max_tokens = 500, .ignore_eos = true});
+  params[1].top_p = 2.0F;
+  EXPECT_THROW(llm.generate({"Once", "upon", "a time"}, params), Error);
+  params[1].top_p = 1.0F;
+  EXPECT_THROW(llm.generate({"Once", std::vector<TokenId>(100000, 5), "a time"}, params), Error);
+  EXPECT_EQ(llm.statistics().num_steps, 0);
+}
+
+TEST(Llm, AllocatesNothingForSamplesThatAreRejected) {
+  LLM llm(small());
+  const int64_t before = peak_memory_bytes();
+  EXPECT_THROW(llm.generate({"Once"}, SamplingParams{.n = 30'000'000}), Error);
+  EXPECT_THROW(
+      llm.generate({"Once"}, SamplingParams{.n = 2, .use_beam_search = true, .beam_width = 2'000'000'000}),
+      Error);
+  EXPECT_THROW(llm.generate({"Once"}, SamplingParams{.logprobs = 2'000'000'000}), Error);
+  EXPECT_THROW(llm.generate(std::vector<Prompt>(64, "Once"), SamplingParams{.n = 16'000}), Error);
+  EXPECT_LT(peak_memory_bytes() - before, 8 << 20);
+}
+
+TEST(Llm, HasNoLimitOfWaitingRequests) {
+  EngineOptions options = small();
+  options.max_num_queued_requests = 1;
+  options.max_num_seqs = 1;
+  LLM llm(options);
+  const auto outputs = llm.generate(std::vector<Prompt>(5, "Once"), {.max_tokens = 2});
+  EXPECT_EQ(outputs.size(), 5U);
 }
 
 TEST(Llm, StreamsChatWithTheTemplate) {

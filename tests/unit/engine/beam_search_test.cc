@@ -34,8 +34,8 @@ EngineConfig config_of(const std::string& model, const BeamSetting& setting) {
 }
 
 // Beam searches with various parameters, mixed with sampled requests.
-GenerateRequest make_beam_request(int i, const ModelInfo& model) {
-  GenerateRequest request;
+Request make_beam_request(int i, const ModelInfo& model) {
+  Request request;
   const int longest = model.max_model_len / 2;
   const int length =
       1 + static_cast<int>(mix64(static_cast<uint64_t>(i) + 99) % static_cast<uint64_t>(longest));
@@ -132,7 +132,7 @@ TEST(BeamEngine, MatchesTransformers) {
     if (item.contains("min_tokens") && name != "quire-tiny") continue;
     auto& engine = engines[name];
     if (engine == nullptr) engine = Engine::start(config_of(name, {.prefix_caching = true}));
-    GenerateRequest request;
+    Request request;
     request.prompt_token_ids = item["prompt"].get<std::vector<TokenId>>();
     SamplingParams& p = request.sampling.edit();
     p.use_beam_search = p.ignore_eos = true;
@@ -164,7 +164,7 @@ TEST(BeamEngine, RejectsMoreBeamsThanMaxNumSeqs) {
   EngineConfig config = config_of("llama", {});
   config.max_num_seqs = 3;
   const auto engine = Engine::start(config);
-  GenerateRequest request;
+  Request request;
   request.prompt_token_ids = {5, 6};
   request.sampling.edit().use_beam_search = true;
   request.sampling.edit().beam_width = 4;
@@ -178,7 +178,7 @@ TEST(BeamEngine, RejectsMoreBeamsThanMaxNumSeqs) {
 
 TEST(BeamEngine, MayReturnFewerHypothesesThanRequested) {
   const auto engine = Engine::start(config_of("llama", {}));
-  GenerateRequest request;
+  Request request;
   request.prompt_token_ids = {5, 6};
   request.sampling.edit().use_beam_search = true;
   request.sampling.edit().n = 3;
@@ -192,7 +192,7 @@ TEST(BeamEngine, MayReturnFewerHypothesesThanRequested) {
 
 // Eight copies of the prompt would not fit; its full blocks exist once.
 TEST(BeamEngine, SharesThePromptsBlocksBetweenBeams) {
-  GenerateRequest request;
+  Request request;
   request.sampling.edit().use_beam_search = request.sampling.edit().ignore_eos = true;
   request.sampling.edit().n = 8;
   request.sampling.edit().max_tokens = 20;
@@ -210,7 +210,7 @@ TEST(BeamEngine, SharesThePromptsBlocksBetweenBeams) {
 
 TEST(BeamEngine, FreesAllBeamsOnAbort) {
   const auto engine = Engine::start(config_of("quire-tiny", {}));
-  GenerateRequest request;
+  Request request;
   request.prompt_token_ids = {5, 6, 7};
   request.sampling.edit().use_beam_search = request.sampling.edit().ignore_eos = true;
   request.sampling.edit().n = 8;

@@ -25,8 +25,8 @@ EngineConfig config() {
   return config;
 }
 
-GenerateRequest request(int max_tokens) {
-  GenerateRequest request;
+Request request(int max_tokens) {
+  Request request;
   request.prompt_token_ids = {5, 6, 7, 8};
   request.sampling.edit().temperature = 0.0F;
   request.sampling.edit().ignore_eos = true;

@@ -1,4 +1,5 @@
 // The interface of Engine: rejected requests, finish reasons, aborts, samples, statistics, shutdown.
+#include <deque>
 #include <future>
 #include <thread>
 
@@ -21,8 +22,8 @@ EngineConfig small_config(const std::string& model = "quire-tiny") {
   return config;
 }
 
-GenerateRequest greedy(const Engine& engine, const std::string& text, int max_tokens) {
-  GenerateRequest request;
+Request greedy(const Engine& engine, const std::string& text, int max_tokens) {
+  Request request;
   request.prompt_token_ids = engine.tokenizer()->encode(text, true);
   request.sampling.edit().temperature = 0.0F;
   request.sampling.edit().max_tokens = max_tokens;
@@ -31,7 +32,7 @@ GenerateRequest greedy(const Engine& engine, const std::string& text, int max_to
 
 class EngineTest : public testing::Test {
  protected:
-  void refuse(GenerateRequest request, const std::string& param, const std::string& words) {
+  void refuse(Request request, const std::string& param, const std::string& words) {
     Pending pending;
     const auto id = engine_->submit(std::move(request), pending.sink());
     ASSERT_FALSE(id.ok());
@@ -44,7 +45,7 @@ class EngineTest : public testing::Test {
 
 TEST_F(EngineTest, RejectsRequestsThatCannotRun) {
   refuse({}, "prompt", "empty");
-  GenerateRequest request;
+  Request request;
   request.prompt_token_ids.assign(static_cast<size_t>(engine_->model().max_model_len), 5);
   refuse(request, "prompt", std::to_string(engine_->model().max_model_len));
   request.prompt_token_ids = {engine_->model().vocab_size};
@@ -76,7 +77,7 @@ TEST_F(EngineTest, ReportsEachStepWithItsTimeToTheObserver) {
   engine_->observe_steps([&](const StepPlan& plan, const StepTimes& times) {
     seen.push_back({plan.num_tokens, times});
   });
-  const GenerateRequest request = greedy(*engine_, "Once upon a time", 5);
+  const Request request = greedy(*engine_, "Once upon a time", 5);
   const auto num_prompt = static_cast<int32_t>(request.prompt_token_ids.size());
   const double before = monotonic_seconds();
   test::ask(*engine_, request);
@@ -116,7 +117,7 @@ TEST_F(EngineTest, RemovesTheStopStringFromTheText) {
   const std::string whole = test::ask(*engine_, greedy(*engine_, "Once upon a time", 40)).samples[0].text;
   const std::string stop = whole.substr(whole.size() / 2, 5);
   const std::string before = whole.substr(0, whole.find(stop));
-  GenerateRequest request = greedy(*engine_, "Once upon a time", 40);
+  Request request = greedy(*engine_, "Once upon a time", 40);
   request.sampling.edit().stop = {"never in the text", stop};
   const Answer cut = test::ask(*engine_, request);
   EXPECT_EQ(cut.samples[0].text, before);
@@ -128,10 +129,10 @@ TEST_F(EngineTest, RemovesTheStopStringFromTheText) {
 }
 
 TEST_F(EngineTest, IgnoresStopStringsInMinTokens) {
-  GenerateRequest request = greedy(*engine_, "Once upon a time", 20);
+  Request request = greedy(*engine_, "Once upon a time", 20);
   request.sampling.edit().ignore_eos = true;
   const auto text_of = [&](int32_t num_tokens) {
-    GenerateRequest shorter = request;
+    Request shorter = request;
     shorter.sampling.edit().max_tokens = num_tokens;
     return test::ask(*engine_, shorter).samples[0].text;
   };
@@ -147,7 +148,7 @@ TEST_F(EngineTest, IgnoresStopStringsInMinTokens) {
 TEST_F(EngineTest, ReportsTheStopToken) {
   const Answer whole = test::ask(*engine_, greedy(*engine_, "Once upon a time", 20));
   const TokenId stop = whole.samples[0].tokens[10];
-  GenerateRequest request = greedy(*engine_, "Once upon a time", 20);
+  Request request = greedy(*engine_, "Once upon a time", 20);
   request.sampling.edit().stop_token_ids = {stop};
   const Answer cut = test::ask(*engine_, request);
   EXPECT_EQ(cut.samples[0].tokens.back(), stop);
@@ -157,7 +158,7 @@ TEST_F(EngineTest, ReportsTheStopToken) {
 }
 
 TEST_F(EngineTest, SharesThePromptBetweenDifferentSamples) {
-  GenerateRequest request = greedy(*engine_, "The dog", 24);
+  Request request = greedy(*engine_, "The dog", 24);
   request.sampling.edit().temperature = 1.0F;
   request.sampling.edit().seed = 7;
   request.sampling.edit().n = 4;
@@ -171,7 +172,7 @@ TEST_F(EngineTest, SharesThePromptBetweenDifferentSamples) {
 }
 
 TEST_F(EngineTest, ScoresAPromptWithoutGenerating) {
-  GenerateRequest request = greedy(*engine_, "The cat sat on the mat.", 0);
+  Request request = greedy(*engine_, "The cat sat on the mat.", 0);
   request.sampling.edit().prompt_logprobs = 1;
   const size_t length = request.prompt_token_ids.size();
   const Answer answer = test::ask(*engine_, request);
@@ -186,7 +187,7 @@ TEST_F(EngineTest, ScoresAPromptWithoutGenerating) {
 }
 
 TEST_F(EngineTest, AbortsWithinAStepAndFreesTheBlocks) {
-  GenerateRequest request = greedy(*engine_, "Once upon a time", 1000);
+  Request request = greedy(*engine_, "Once upon a time", 1000);
   request.sampling.edit().ignore_eos = true;
   Pending pending;
   const auto id = engine_->submit(request, pending.sink());
@@ -203,7 +204,7 @@ TEST_F(EngineTest, AbortsWithinAStepAndFreesTheBlocks) {
 }
 
 TEST_F(EngineTest, ReusesTheCachedPrefixOfAnEqualPrompt) {
-  GenerateRequest request =
+  Request request =
       greedy(*engine_, "Once upon a time there was a little girl who lived in a small house by the sea.", 4);
   const Answer first = test::ask(*engine_, request);
   const Answer second = test::ask(*engine_, request);
@@ -215,7 +216,7 @@ TEST_F(EngineTest, ReusesTheCachedPrefixOfAnEqualPrompt) {
 }
 
 TEST_F(EngineTest, OmitsTheTextOfAnEndToken) {
-  GenerateRequest request = greedy(*engine_, "Once upon a time", 600);
+  Request request = greedy(*engine_, "Once upon a time", 600);
   request.sampling.edit().temperature = 0.8F;
   request.sampling.edit().seed = 3;
   const Answer answer = test::ask(*engine_, request);
@@ -241,7 +242,7 @@ TEST_F(EngineTest, CountsRequestsStepsAndTokens) {
 
 TEST_F(EngineTest, FinishesRunningRequestsOnDrainAndRejectsNewOnes) {
   Pending running;
-  GenerateRequest request = greedy(*engine_, "Once upon a time", 50);
+  Request request = greedy(*engine_, "Once upon a time", 50);
   ASSERT_TRUE(engine_->submit(request, running.sink()).ok());
   EXPECT_TRUE(engine_->drain(std::chrono::seconds(30)));
   EXPECT_FALSE(running.wait().failure.has_value());
@@ -253,7 +254,7 @@ TEST_F(EngineTest, FinishesRunningRequestsOnDrainAndRejectsNewOnes) {
 
 TEST_F(EngineTest, AbortsSlowRequestsOnDrain) {
   Pending running;
-  GenerateRequest request = greedy(*engine_, "Once upon a time", 1000);
+  Request request = greedy(*engine_, "Once upon a time", 1000);
   request.sampling.edit().ignore_eos = true;
   ASSERT_TRUE(engine_->submit(request, running.sink()).ok());
   running.wait_for_outputs(1);
@@ -262,51 +263,103 @@ TEST_F(EngineTest, AbortsSlowRequestsOnDrain) {
   engine_->check_integrity();
 }
 
-TEST(EngineStart, RejectsRequestsIfTheQueueIsFull) {
-  EngineConfig config = small_config();
-  config.max_num_seqs = 1;
-  config.max_num_queued_requests = 2;
-  const auto engine = Engine::start(config);
-  // The first request does not end before the last one is submitted.
-  std::promise<void> submitted;
-  engine->observe_steps(
-      [&, all = submitted.get_future().share()](const StepPlan&, const StepTimes&) { all.wait(); });
-  std::vector<Pending> pending(8);
-  std::vector<std::optional<RequestId>> ids;
-  for (auto& p : pending) {
-    GenerateRequest request = greedy(*engine, "Once upon a time", 100);
-    request.sampling.edit().ignore_eos = true;
-    const auto id = engine->submit(request, p.sink());
-    ids.push_back(id.ok() ? std::optional(*id) : std::nullopt);
-    if (!id.ok()) {
-      EXPECT_EQ(id.failure().kind, ErrorKind::kOverloaded);
-    }
+// One request runs and is held between two steps; two more can wait.
+class FullQueue : public testing::Test {
+ protected:
+  FullQueue() {
+    EngineConfig config = small_config();
+    config.max_num_seqs = 1;
+    config.max_num_queued_requests = 2;
+    engine_ = Engine::start(config);
+    engine_->observe_steps(
+        [held = release_.get_future().share()](const StepPlan&, const StepTimes&) { held.wait(); });
+    EXPECT_TRUE(submit(1).ok());
+    pending_.front().wait_for_outputs(1);
   }
-  submitted.set_value();
-  // A request is rejected when it is submitted, or by the scheduler if it arrives there before an earlier one
-  // starts.
-  int completed = 0;
-  for (size_t i = 0; i < ids.size(); ++i) {
-    if (!ids[i]) continue;
-    const Answer answer = pending[i].wait();
-    if (answer.failure) {
-      EXPECT_EQ(answer.failure->kind, ErrorKind::kOverloaded);
-    } else {
-      ++completed;
-    }
+  ~FullQueue() override { release(); }
+
+  void release() {
+    if (!std::exchange(released_, true)) release_.set_value();
   }
-  EXPECT_GE(completed, 2);
-  EXPECT_LE(completed, 3) << "one that runs and two in the queue";
-  engine->observe_steps({});
-  engine->check_integrity();
-  Pending later;
-  EXPECT_TRUE(engine->submit(greedy(*engine, "Once upon a time", 1), later.sink()).ok());
+  // All or none.
+  Result<RequestId> submit(size_t count) {
+    std::vector<Submission> requests;
+    for (size_t i = 0; i < count; ++i) {
+      Request request = greedy(*engine_, "Once upon a time", 100);
+      request.sampling.edit().ignore_eos = true;
+      pending_.emplace_back();
+      requests.push_back({std::move(request), pending_.back().sink()});
+    }
+    auto result = engine_->submit(std::move(requests));
+    if (!result.ok()) pending_.resize(pending_.size() - count);
+    return result;
+  }
+
+  std::promise<void> release_;
+  bool released_ = false;
+  std::unique_ptr<Engine> engine_;
+  std::deque<Pending> pending_;  // accepted
+};
+
+TEST_F(FullQueue, RejectsRequestsBeyondTheConfiguredNumberAtOnce) {
+  for (int i = 0; i < 8; ++i) {
+    const auto id = submit(1);
+    EXPECT_EQ(id.ok(), i < 2) << i;
+    if (id.ok()) continue;
+    EXPECT_EQ(id.failure().kind, ErrorKind::kOverloaded);
+    EXPECT_EQ(
+        id.failure().message,
+        "The queue is full: 2 requests wait, and at most 2 can (--max-num-queued-reqs); try again later.");
+  }
+  EXPECT_NE(engine_->metrics().render().find("rejections_total{model_name=\"quire-tiny\",engine=\"0\","
+                                             "reason=\"overloaded\"} 6"),
+            std::string::npos);
+  release();
+  for (Pending& pending : pending_) EXPECT_FALSE(pending.wait().failure.has_value());
+  engine_->observe_steps({});
+  engine_->check_integrity();
+  EXPECT_TRUE(submit(1).ok());
+}
+
+TEST_F(FullQueue, TakesAllPromptsOfARequestOrNone) {
+  ASSERT_TRUE(submit(1).ok());
+  EXPECT_EQ(submit(2).failure().kind, ErrorKind::kOverloaded);
+  ASSERT_TRUE(submit(1).ok()) << "the refused ones took no place";
+  const auto too_many = submit(3);
+  EXPECT_EQ(too_many.failure().kind, ErrorKind::kInvalidArgument) << "it would never be accepted";
+  EXPECT_EQ(too_many.failure().message,
+            "The request has 3 prompts; at most 2 can wait (--max-num-queued-reqs).");
+}
+
+TEST_F(FullQueue, HasPlacesAgainWhenWaitingRequestsAreAborted) {
+  const auto first = submit(2);
+  ASSERT_TRUE(first.ok());
+  EXPECT_FALSE(submit(1).ok());
+  engine_->abort(*first, 2);
+  release();
+  EXPECT_EQ(pending_[1].wait().samples[0].reason, FinishReason::kAbort);
+  EXPECT_EQ(pending_[2].wait().samples[0].reason, FinishReason::kAbort);
+  EXPECT_TRUE(submit(2).ok());
+}
+
+TEST_F(FullQueue, NamesThePromptThatIsRejectedAndRunsNone) {
+  std::vector<Submission> requests;
+  for (const TokenId token : {5, 1 << 30}) {
+    Request request;
+    request.prompt_token_ids = {token};
+    requests.push_back({std::move(request), [](RequestOutput&&) { ADD_FAILURE() << "a sink was called"; }});
+  }
+  const auto result = engine_->submit(std::move(requests));
+  ASSERT_FALSE(result.ok());
+  EXPECT_TRUE(result.failure().message.starts_with("prompt 1: The prompt contains the token 1073741824; "));
+  EXPECT_EQ(result.failure().param, "prompt");
+  EXPECT_TRUE(submit(2).ok()) << "the queue is empty";
 }
 
 TEST(EngineStart, EndsItsRequestsWhenItIsDestroyed) {
   auto engine = Engine::start(small_config());
   Pending pending;
-  GenerateRequest request = greedy(*engine, "Once upon a time", 1000);
+  Request request = greedy(*engine, "Once upon a time", 1000);
   request.sampling.edit().ignore_eos = true;
   ASSERT_TRUE(engine->submit(request, pending.sink()).ok());
   engine.reset();
@@ -337,15 +390,14 @@ TEST(EngineStart, ReportsInvalidOptions) {
   config = small_config();
   config.dtype = "float8";
   EXPECT_NE(message(config).find("--dtype"), std::string::npos);
-  config = small_config();
   config.block_size = 0;
-  EXPECT_NE(message(config).find("--block-size"), std::string::npos);
+  EXPECT_EQ(message(config), "--block-size is 0; it must be 1 to 1024.") << "before the model is read";
 }
 
 TEST(EngineStart, RunsWithoutTokenizer) {
   const auto engine = Engine::start(small_config("llama"));
   EXPECT_EQ(engine->tokenizer(), nullptr);
-  GenerateRequest request;
+  Request request;
   request.prompt_token_ids = {1, 5, 9};
   request.sampling.edit().temperature = 0.0F;
   request.sampling.edit().ignore_eos = true;
@@ -369,7 +421,7 @@ TEST(EngineStart, ReproducesOutputsWithTheSameEngineSeed) {
     config.seed = 42;
     const auto engine = Engine::start(config);
     for (size_t i = 0; i < 3; ++i) {
-      GenerateRequest request = greedy(*engine, "One day", 12);
+      Request request = greedy(*engine, "One day", 12);
       request.sampling.edit().temperature = 1.0F;
       const auto tokens = test::ask(*engine, request).samples[0].tokens;
       if (run == 0) {

@@ -87,7 +87,7 @@ class Pending {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-inline Answer ask(Engine& engine, GenerateRequest request) {
+inline Answer ask(Engine& engine, Request request) {
   Pending pending;
   const auto id = engine.submit(std::move(request), pending.sink());
   if (!id.ok()) {

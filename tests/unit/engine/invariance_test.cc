@@ -62,8 +62,8 @@ EngineConfig config_of(const Case& tested, const Setting& setting) {
 }
 
 // Greedy and sampled, short and long requests, with penalties, several samples, and prompt log-probabilities.
-GenerateRequest make_request(int i, const ModelInfo& model) {
-  GenerateRequest request;
+Request make_request(int i, const ModelInfo& model) {
+  Request request;
   const int longest = model.max_model_len / 2;
   const int length =
       1 + static_cast<int>(mix64(static_cast<uint64_t>(i) + 17) % static_cast<uint64_t>(longest));

@@ -79,7 +79,7 @@ TEST(KvQuality, IsWithinTheBoundOfEachFormat) {
     EngineConfig config = config_for(row.name);
     config.dtype = "float32";
     const auto engine = Engine::start(config);
-    GenerateRequest request;
+    Request request;
     request.prompt_token_ids = engine->tokenizer()->encode(text.substr(0, 3000), true);
     ASSERT_GT(request.prompt_token_ids.size(), 500U);
     request.sampling.edit().prompt_logprobs = 0;

@@ -22,8 +22,8 @@ class KvTiersTest : public testing::Test {
     config.kv_disk_cache = directory_;
     return config;
   }
-  static GenerateRequest request(int32_t family, int32_t num_tokens) {
-    GenerateRequest request;
+  static Request request(int32_t family, int32_t num_tokens) {
+    Request request;
     for (int32_t i = 0; i < num_tokens; ++i)
       request.prompt_token_ids.push_back((family * 131 + i * 7) % 900 + 5);
     request.sampling.edit().max_tokens = 12;
@@ -32,7 +32,7 @@ class KvTiersTest : public testing::Test {
     request.sampling.edit().logprobs = 2;
     return request;
   }
-  static Answer ask(Engine& engine, const GenerateRequest& request) {
+  static Answer ask(Engine& engine, const Request& request) {
     Pending pending;
     EXPECT_TRUE(engine.submit(request, pending.sink()).ok());
     return pending.wait();
@@ -45,7 +45,7 @@ class KvTiersTest : public testing::Test {
     for (size_t i = 0; i < a.samples[0].logprobs.size(); ++i)
       EXPECT_EQ(a.samples[0].logprobs[i].chosen.logprob, b.samples[0].logprobs[i].chosen.logprob) << i;
   }
-  Answer cold(const GenerateRequest& request) const {
+  Answer cold(const Request& request) const {
     EngineConfig without = config();
     without.kv_disk_cache.clear();
     return ask(*Engine::start(without), request);
@@ -56,7 +56,7 @@ class KvTiersTest : public testing::Test {
 };
 
 TEST_F(KvTiersTest, ReusesTheDiskCacheAfterARestartWithTheSameBits) {
-  const GenerateRequest prompt = request(1, 400);
+  const Request prompt = request(1, 400);
   const Answer expected = cold(prompt);
   {
     const auto engine = Engine::start(config());
@@ -78,7 +78,7 @@ TEST_F(KvTiersTest, RestoresRecurrentStatesAfterARestart) {
     with_states.model = model_path(model);
     with_states.max_model_len = 128;
     with_states.block_size = 2;
-    GenerateRequest prompt = request(1, 110);
+    Request prompt = request(1, 110);
     for (TokenId& id : prompt.prompt_token_ids) id %= 90;
     EngineConfig without = with_states;
     without.kv_disk_cache.clear();
@@ -100,7 +100,7 @@ TEST_F(KvTiersTest, RestoresWindowsFromTheDisk) {
     with_windows.model = model_path(model);
     with_windows.max_model_len = 128;
     with_windows.block_size = 2;
-    GenerateRequest prompt = request(1, 110);
+    Request prompt = request(1, 110);
     for (TokenId& id : prompt.prompt_token_ids) id %= 90;
     EngineConfig without = with_windows;
     without.kv_disk_cache.clear();
@@ -115,7 +115,7 @@ TEST_F(KvTiersTest, RestoresWindowsFromTheDisk) {
 }
 
 TEST_F(KvTiersTest, DoesNotReuseBlocksOfAnotherFormat) {
-  const GenerateRequest prompt = request(1, 200);
+  const Request prompt = request(1, 200);
   ask(*Engine::start(config()), prompt);
   EngineConfig other = config();
   other.kv_cache_dtype = "float16";
@@ -126,7 +126,7 @@ TEST_F(KvTiersTest, DoesNotReuseBlocksOfAnotherFormat) {
 }
 
 TEST_F(KvTiersTest, RecomputesDamagedBlocks) {
-  const GenerateRequest prompt = request(2, 300);
+  const Request prompt = request(2, 300);
   const Answer expected = cold(prompt);
   ask(*Engine::start(config()), prompt);
   for (const auto& entry : fs::recursive_directory_iterator(directory_)) {
@@ -145,7 +145,7 @@ TEST_F(KvTiersTest, RecomputesDamagedBlocks) {
 }
 
 TEST_F(KvTiersTest, FindsPrefixesOnlyWithTheirCacheSalt) {
-  GenerateRequest prompt = request(3, 200);
+  Request prompt = request(3, 200);
   prompt.cache_salt = "tenant";
   ask(*Engine::start(config()), prompt);
   const auto engine = Engine::start(config());
@@ -155,7 +155,7 @@ TEST_F(KvTiersTest, FindsPrefixesOnlyWithTheirCacheSalt) {
 }
 
 TEST_F(KvTiersTest, EmptiesTheDiskOnReset) {
-  const GenerateRequest prompt = request(4, 200);
+  const Request prompt = request(4, 200);
   {
     const auto engine = Engine::start(config());
     ask(*engine, prompt);
@@ -176,7 +176,7 @@ TEST_F(KvTiersTest, LoadsEvictedPrefixesFromTheHost) {
     small.kv_cache_memory = engine->model().kv_bytes_per_token * 640;
   }
   small.swap_space = 64 << 20;
-  const GenerateRequest prompt = request(1, 400);
+  const Request prompt = request(1, 400);
   const Answer expected = cold(prompt);
   const auto engine = Engine::start(small);
   expect_same(ask(*engine, prompt), expected);

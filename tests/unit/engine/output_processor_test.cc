@@ -20,9 +20,12 @@ class BeamOutputs : public testing::Test {
     params_.n = n;
     params_.beam_width = 4;
     params_.max_tokens = 8;
-    const std::vector<TokenId> prompt = tokenizer_->encode("Once upon a time", true);
-    outputs_.add(
-        7, params_, prompt, [this](RequestOutput&& output) { received_.push_back(std::move(output)); }, 1.0);
+    Request request;
+    request.id = 7;
+    request.sampling = params_;
+    request.prompt_token_ids = tokenizer_->encode("Once upon a time", true);
+    request.arrival = 1.0;
+    outputs_.add(request, [this](RequestOutput&& output) { received_.push_back(std::move(output)); });
     outputs_.mark_started(7, 0, 1.0);
   }
   BeamHypothesis text(const std::string& words, std::optional<TokenId> end = std::nullopt) const {

@@ -46,15 +46,15 @@ struct Text {
   int32_t second_text = 0;
 };
 
-GenerateRequest request_of(const Engine& engine, const Text& text, const PoolingParams& params = {}) {
-  GenerateRequest request;
+Request request_of(const Engine& engine, const Text& text, const PoolingParams& params = {}) {
+  Request request;
   request.prompt_token_ids = text.ids;
   request.sampling.edit().max_tokens = 0;
   request.pooling = PoolingRequest{params, text.second_text, engine.model().pools_all_tokens};
   return request;
 }
 
-std::future<std::vector<float>> submit(Engine& engine, GenerateRequest request) {
+std::future<std::vector<float>> submit(Engine& engine, Request request) {
   auto promise = std::make_shared<std::promise<std::vector<float>>>();
   auto future = promise->get_future();
   const auto id = engine.submit(std::move(request), [promise](RequestOutput&& output) {
@@ -267,20 +267,20 @@ TEST(Pooling, ReturnsScoresWithoutActivation) {
   EXPECT_NE(joined, score);
 }
 
-std::string refusal(Engine& engine, GenerateRequest request) {
+std::string refusal(Engine& engine, Request request) {
   const auto id = engine.submit(std::move(request), [](RequestOutput&&) { ADD_FAILURE() << "accepted"; });
   return id.ok() ? "" : id.failure().message;
 }
 
 TEST(Pooling, RejectsTasksOfOtherModels) {
   const auto embedder = start("bert");
-  GenerateRequest generate;
+  Request generate;
   generate.prompt_token_ids = {5, 6};
   EXPECT_THAT(refusal(*embedder, generate), HasSubstr("returns embeddings and does not generate text"));
   EXPECT_THAT(refusal(*embedder, request_of(*embedder, {std::vector<TokenId>(65, 7)})),
-              HasSubstr("the prompt has 65 tokens, the model supports at most 64 (--max-model-len)"));
+              HasSubstr("The prompt has 65 tokens; the maximum is 64 (--max-model-len)."));
   EXPECT_THAT(refusal(*embedder, request_of(*embedder, {{5, 6}}, {.dimensions = 25})),
-              HasSubstr("dimensions is 25, the model's embeddings have 24"));
+              HasSubstr("dimensions is 25; the model's embeddings have 24."));
 
   EngineConfig config;
   config.model = test::model_path("llama");

@@ -32,8 +32,8 @@ std::string name_of(const ShortageSetting& setting) {
 
 // Short and long, sampled and greedy requests, with one or several samples, of three clients and five
 // priorities. Half of them start with one of two common prefixes.
-GenerateRequest make_request(int i, const ModelInfo& model, SchedulingPolicy policy) {
-  GenerateRequest request;
+Request make_request(int i, const ModelInfo& model, SchedulingPolicy policy) {
+  Request request;
   const auto number = static_cast<uint64_t>(i);
   const auto length = 4 + static_cast<int>(mix64(number + 5) % 40);
   if (i % 2 == 0) request.prompt_token_ids = test::random_prompt(1000 + number % 4, 24, model.vocab_size);
@@ -52,7 +52,7 @@ GenerateRequest make_request(int i, const ModelInfo& model, SchedulingPolicy pol
   return request;
 }
 
-int64_t tokens_of(const GenerateRequest& request) {
+int64_t tokens_of(const Request& request) {
   const SamplingParams& s = *request.sampling;
   return static_cast<int64_t>(request.prompt_token_ids.size()) + int64_t{s.n} * s.max_tokens;
 }
@@ -81,7 +81,7 @@ TEST_P(Shortage, KeepsEveryOutput) {
     const auto engine = Engine::start(config_of({}, int64_t{64} << 20));
     bytes_per_token = engine->model().kv_bytes_per_token;
     for (int i = 0; i < kNumShortRequests; ++i) {
-      GenerateRequest request = make_request(i, engine->model(), SchedulingPolicy::kFcfs);
+      Request request = make_request(i, engine->model(), SchedulingPolicy::kFcfs);
       offered_tokens += tokens_of(request);
       alone.push_back(test::ask(*engine, std::move(request)));
     }

@@ -33,7 +33,7 @@ Start start(const EngineConfig& config) {
   Start out;
   {
     const auto engine = Engine::start(config);
-    GenerateRequest request;
+    Request request;
     for (int32_t i = 0; i < 40; ++i) request.prompt_token_ids.push_back(3 + i * 7 % 80);
     request.sampling.edit().max_tokens = 12;
     request.sampling.edit().temperature = 0.0F;
@@ -85,8 +85,8 @@ class DamagedWeightCache : public testing::Test {
       if (entry.path().extension() == ".weights") file_ = entry.path();
     }
   }
-  GenerateRequest request() const {
-    GenerateRequest request;
+  Request request() const {
+    Request request;
     request.prompt_token_ids = {5, 6, 7};
     request.sampling.edit().max_tokens = 100;
     request.sampling.edit().temperature = 0.0F;

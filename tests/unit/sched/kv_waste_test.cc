@@ -60,7 +60,6 @@ SchedulerStats run(const std::vector<Lengths>& trace, int32_t num_blocks) {
   layout.num_blocks = num_blocks;
   SchedulerConfig config;
   config.max_model_len = 16384;
-  config.max_num_queued_requests = 100000;
   Scheduler scheduler(config, layout);
   for (size_t i = 0; i < trace.size(); ++i) {
     Request request;

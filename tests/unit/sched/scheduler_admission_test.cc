@@ -16,7 +16,6 @@ SchedulerConfig door_config() {
   config.max_num_seqs = 4;
   config.max_num_batched_tokens = 64;
   config.max_model_len = 100;
-  config.max_num_queued_requests = 3;
   return config;
 }
 
@@ -32,14 +31,16 @@ TEST(SchedulerAdmission, RejectsAPromptLongerThanMaxModelLen) {
   Harness harness(door_config(), make_layout(64, 4));
   const Status status = harness.add(make_request(0, make_prompt(5003, 0), 4));
   ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.failure().message, "The prompt has 5003 tokens; the maximum is 100 (--max-model-len).");
+  EXPECT_EQ(status.failure().message,
+            "The prompt has 5003 tokens; the maximum is 99, which leaves room for one generated token "
+            "(--max-model-len 100).");
 }
 
 TEST(SchedulerAdmission, RejectsAPromptThatLeavesNoRoomForOneToken) {
   Harness harness(door_config(), make_layout(64, 4));
   const Status status = harness.add(make_request(0, make_prompt(100, 0), 4));
   ASSERT_FALSE(status.ok());
-  EXPECT_THAT(status.failure().message, HasSubstr("100 tokens"));
+  EXPECT_THAT(status.failure().message, HasSubstr("The prompt has 100 tokens; the maximum is 99, "));
   EXPECT_TRUE(harness.add(make_request(1, make_prompt(99, 0), 4)).ok());
   EXPECT_TRUE(harness.add(make_request(2, make_prompt(100, 0), 0)).ok()) << "scoring alone needs no room";
 }
@@ -73,31 +74,30 @@ TEST(SchedulerAdmission, RejectsMoreSamplesThanMaxNumSeqs) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.failure().param, "n");
   EXPECT_EQ(status.failure().message, "n is 5; at most 4 samples run at once (--max-num-seqs).");
-  EXPECT_FALSE(harness.add(make_request(0, make_prompt(4, 0), 4, 0)).ok());
-  EXPECT_FALSE(harness.add(make_request(0, make_prompt(4, 0), -1)).ok());
 }
 
-TEST(SchedulerAdmission, RejectsRequestsWhileTheQueueIsFull) {
-  Harness harness(door_config(), make_layout(64, 4));
-  for (RequestId id = 0; id < 3; ++id) EXPECT_TRUE(harness.add(make_request(id, make_prompt(4, 0), 4)).ok());
-  const Status status = harness.add(make_request(3, make_prompt(4, 0), 4));
-  ASSERT_FALSE(status.ok());
-  EXPECT_EQ(status.failure().kind, ErrorKind::kOverloaded);
-  EXPECT_THAT(status.failure().message, HasSubstr("3 requests are waiting"));
-  harness.step();
-  EXPECT_TRUE(harness.add(make_request(3, make_prompt(4, 0), 4)).ok());
-  harness.abort(3);
-  for (RequestId id = 4; id < 7; ++id) EXPECT_TRUE(harness.add(make_request(id, make_prompt(4, 0), 4)).ok());
-}
-
-TEST(SchedulerAdmission, RejectsAnIdInUseAndAPriorityWithoutThePolicy) {
+TEST(SchedulerAdmission, RejectsAnIdInUse) {
   Harness harness(door_config(), make_layout(64, 4));
   EXPECT_TRUE(harness.add(make_request(0, make_prompt(4, 0), 4)).ok());
   EXPECT_EQ(harness.scheduler.add_request(make_request(0, make_prompt(4, 0), 4)).failure().kind,
             ErrorKind::kInternal);
-  Request urgent = make_request(1, make_prompt(4, 0), 4);
-  urgent.priority = -1;
-  EXPECT_EQ(harness.add(urgent).failure().param, "priority");
+}
+
+TEST(SchedulerAdmission, IgnoresAPriorityWithoutThePolicy) {
+  for (const auto policy : {SchedulingPolicy::kFcfs, SchedulingPolicy::kFair, SchedulingPolicy::kMlfq}) {
+    SchedulerConfig config = door_config();
+    config.policy = policy;
+    config.max_num_seqs = 1;
+    Harness harness(config, make_layout(64, 4));
+    Request urgent = make_request(1, make_prompt(4, 0), 4);
+    urgent.priority = -1;
+    EXPECT_TRUE(harness.add(make_request(0, make_prompt(4, 0), 4)).ok());
+    EXPECT_TRUE(harness.add(urgent).ok());
+    harness.step();
+    EXPECT_EQ(harness.requests[0].samples[0].token_ids.size(), 1U) << "the first one runs first";
+    harness.drain();
+    harness.expect_as_alone(1);
+  }
 }
 
 TEST(SchedulerAdmission, AcceptsAnyPriorityWithThePriorityPolicy) {
@@ -115,22 +115,7 @@ TEST(SchedulerAdmission, AcceptsAnyPriorityWithThePriorityPolicy) {
   harness.expect_as_alone(1);
 }
 
-TEST(SchedulerAdmission, ThrowsForInvalidLimits) {
-  for (int32_t SchedulerConfig::*field :
-       {&SchedulerConfig::max_num_seqs, &SchedulerConfig::max_num_batched_tokens,
-        &SchedulerConfig::max_model_len, &SchedulerConfig::max_num_queued_requests}) {
-    SchedulerConfig config = door_config();
-    config.*field = 0;
-    EXPECT_THROW(Scheduler(config, make_layout(8, 4)), Error);
-  }
-  for (double SchedulerConfig::*field : {&SchedulerConfig::ttft_slo, &SchedulerConfig::tpot_slo}) {
-    SchedulerConfig config = door_config();
-    config.*field = -0.1;
-    EXPECT_THROW(Scheduler(config, make_layout(8, 4)), Error);
-  }
-  SchedulerConfig config = door_config();
-  config.max_num_partial_prefills = -1;
-  EXPECT_THROW(Scheduler(config, make_layout(8, 4)), Error);
+TEST(SchedulerAdmission, ThrowsForAnEmptyLayout) {
   EXPECT_THROW(Scheduler(door_config(), make_layout(0, 4)), Error);
   EXPECT_THROW(Scheduler(door_config(), make_layout(8, 0)), Error);
 }

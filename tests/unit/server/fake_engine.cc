@@ -67,35 +67,45 @@ std::string FakeEngine::continuation(std::string_view prompt, int index, int max
   return text;
 }
 
-Result<RequestId> FakeEngine::submit(GenerateRequest request, OutputSink sink) {
-  const std::lock_guard lock(mutex_);
-  if (throw_at_submit && num_submits_++ == *throw_at_submit) throw std::bad_alloc();
-  last_request_ = request;
-  if (request.sampling->temperature < 0.0F || request.sampling->temperature > 2.0F) {
+Status FakeEngine::check(const Request& request) const {
+  if (request.sampling->temperature < 0.0F || request.sampling->temperature > 2.0F)
     return invalid_argument("temperature must be between 0 and 2", "temperature");
-  }
-  if (draining_ || static_cast<int>(active_.size()) >= max_queued)
-    return Failure{ErrorKind::kOverloaded, "the queue is full", ""};
-  Active active;
-  std::string prompt = decode(request.prompt_token_ids, false);
-  if (prompt.empty()) prompt = "?";
-  for (int i = 0; i < request.sampling->n; ++i) {
-    active.texts.push_back(continuation(prompt, i, request.sampling->max_tokens) + extra_byte_pieces);
-  }
-  active.request = std::move(request);
-  active.sink = std::move(sink);
-  const RequestId id = next_++;
-  active_.emplace(id, std::move(active));
-  changed_.notify_all();
-  return id;
+  return {};
 }
 
-void FakeEngine::abort(RequestId request) {
+Result<RequestId> FakeEngine::submit(std::vector<Submission> requests) {
   const std::lock_guard lock(mutex_);
-  const auto it = active_.find(request);
-  if (it == active_.end()) return;
-  it->second.aborted = true;
-  num_aborted_.fetch_add(1);
+  if (throw_at_submit && num_submits_++ == *throw_at_submit) throw std::bad_alloc();
+  for (const Submission& each : requests) {
+    last_request_ = each.request;
+    if (Status status = check(each.request); !status.ok()) return status.failure();
+  }
+  if (draining_ || static_cast<int>(active_.size() + requests.size()) > max_queued)
+    return Failure{ErrorKind::kOverloaded, "the queue is full", ""};
+  const RequestId first = next_;
+  for (auto& [request, sink] : requests) {
+    Active active;
+    std::string prompt = decode(request.prompt_token_ids, false);
+    if (prompt.empty()) prompt = "?";
+    for (int i = 0; i < request.sampling->n; ++i) {
+      active.texts.push_back(continuation(prompt, i, request.sampling->max_tokens) + extra_byte_pieces);
+    }
+    active.request = std::move(request);
+    active.sink = std::move(sink);
+    active_.emplace(next_++, std::move(active));
+  }
+  changed_.notify_all();
+  return first;
+}
+
+void FakeEngine::abort(RequestId first, size_t count) {
+  const std::lock_guard lock(mutex_);
+  for (auto id = first; id < first + static_cast<RequestId>(count); ++id) {
+    const auto it = active_.find(id);
+    if (it == active_.end()) continue;
+    it->second.aborted = true;
+    num_aborted_.fetch_add(1);
+  }
   changed_.notify_all();
 }
 
@@ -125,7 +135,7 @@ int FakeEngine::num_active() const {
   return static_cast<int>(active_.size());
 }
 
-GenerateRequest FakeEngine::last_request() const {
+Request FakeEngine::last_request() const {
   const std::lock_guard lock(mutex_);
   return last_request_;
 }
@@ -150,7 +160,7 @@ PositionLogprobs FakeEngine::fake_logprobs(TokenId token, int top) {
   return p;
 }
 
-std::vector<float> FakeEngine::pooled_vector(const GenerateRequest& request) {
+std::vector<float> FakeEngine::pooled_vector(const Request& request) {
   return {static_cast<float>(request.prompt_token_ids.size()),
           static_cast<float>(request.prompt_token_ids.back()),
           static_cast<float>(request.pooling->second_text)};

@@ -43,8 +43,8 @@ class FakeEngine final : public ServingEngine {
   size_t max_token_bytes() const override { return 1; }
   std::string token_name(TokenId id) const override { return "<" + std::to_string(id) + ">"; }
   Result<std::string> render_chat(const ChatPrompt& prompt) const override;
-  Result<RequestId> submit(GenerateRequest request, OutputSink sink) override;
-  void abort(RequestId request) override;
+  Result<RequestId> submit(std::vector<Submission> requests) override;
+  void abort(RequestId first, size_t count) override;
   bool drain(std::chrono::milliseconds timeout) override;
   bool busy() const override { return false; }
   std::optional<std::string> failure() const override { return failure_reason; }
@@ -87,29 +87,30 @@ class FakeEngine final : public ServingEngine {
   void release();
   int num_active() const;
   int64_t num_aborted() const { return num_aborted_.load(); }
-  GenerateRequest last_request() const;
+  Request last_request() const;
   std::vector<SharedSamplingParams> active_sampling() const;
   ChatPrompt last_chat() const;
 
  private:
   struct Active {
-    GenerateRequest request;
+    Request request;
     OutputSink sink;
     std::vector<std::string> texts;
     int done = 0;
     bool aborted = false;
     bool first = true;
   };
+  Status check(const Request& request) const;
   void work();
   bool step(RequestId id, Active& active);
   // {number of tokens, last token, start of the second text}
-  static std::vector<float> pooled_vector(const GenerateRequest& request);
+  static std::vector<float> pooled_vector(const Request& request);
   static PositionLogprobs fake_logprobs(TokenId token, int top);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<RequestId, Active> active_;
-  GenerateRequest last_request_;
+  Request last_request_;
   mutable ChatPrompt last_chat_;
   RequestId next_ = 1;
   int num_submits_ = 0;

@@ -6,6 +6,7 @@
 #include "server/openai/api.h"
 #include "server/openai/common_fields.h"
 #include "server/openai/generation_spec.h"
+#include "server/openai/pooling_spec.h"
 #include "unit/server/server_fixture.h"
 
 namespace quire {
@@ -34,6 +35,7 @@ class RequestsTest : public testing::Test {
 TEST_F(RequestsTest, OverridesTheModelsDefaults) {
   engine.defaults.temperature = 0.6F;
   engine.defaults.top_p = 0.9F;
+  engine.info.scheduling_policy = SchedulingPolicy::kPriority;
   const auto spec = completion(
       R"({"prompt":"a","top_p":0.5,"top_k":7,"min_p":0.1,"repetition_penalty":1.1,"presence_penalty":0.2,
     "frequency_penalty":0.3,"seed":-5,"stop":["x","yy"],"stop_token_ids":[3],"include_stop_str_in_output":true,"ignore_eos":true,
@@ -63,6 +65,25 @@ TEST_F(RequestsTest, OverridesTheModelsDefaults) {
   EXPECT_EQ(spec->cache_salt, "s");
   EXPECT_EQ(spec->prompts[0].max_tokens, 7);
   EXPECT_TRUE(spec->ignored_params.empty());
+}
+
+TEST_F(RequestsTest, NamesAPriorityThatThePolicyIgnores) {
+  using Names = std::vector<std::string>;
+  const auto embeddings = [&](const std::string& fields) {
+    return parse_embeddings(Json::parse(R"({"input":"a",)" + fields + "}"), engine, options, "id");
+  };
+  options.strict_params = true;  // the field is known
+  for (const auto policy : {SchedulingPolicy::kFcfs, SchedulingPolicy::kMlfq, SchedulingPolicy::kFair}) {
+    engine.info.scheduling_policy = policy;
+    EXPECT_EQ(completion(R"({"prompt":"a","priority":3})")->ignored_params, Names{"priority"});
+    EXPECT_EQ(chat_with(R"("priority":-1)")->ignored_params, Names{"priority"});
+    EXPECT_EQ(completion(R"({"prompt":"a","priority":0})")->ignored_params, Names{}) << "the default";
+    engine.info.task = ModelTask::kEmbed;
+    EXPECT_EQ(embeddings(R"("priority":2)")->ignored_params, Names{"priority"});
+    engine.info.task = ModelTask::kGenerate;
+  }
+  engine.info.scheduling_policy = SchedulingPolicy::kPriority;
+  EXPECT_EQ(chat_with(R"("priority":-1)")->ignored_params, Names{});
 }
 
 TEST_F(RequestsTest, RejectsInvalidFieldsByName) {
@@ -190,7 +211,9 @@ TEST_F(RequestsTest, ReportsUnknownModelsAsNotFound) {
 TEST_F(RequestsTest, ReportsTheLengthOfALongPrompt) {
   const auto spec = completion(cat(R"({"prompt":")", std::string(5002, 'x'), "\"}"));
   ASSERT_FALSE(spec.ok());
-  EXPECT_EQ(spec.failure().message, "the prompt has 5003 tokens; the limit is 4096 (--max-model-len)");
+  EXPECT_EQ(spec.failure().message,
+            "The prompt has 5003 tokens; the maximum is 4095, which leaves room for one generated token "
+            "(--max-model-len 4096).");
 }
 
 TEST_F(RequestsTest, RejectsAVeryLongTextBeforeTokenization) {

@@ -140,7 +140,7 @@ TEST(Simulator, RejectsOversizedRequestsAndAFullQueue) {
   Trace trace;
   trace.requests = {{0.0, 1000, 5, 0, 0}, {0.1, 10, 5, 0, 0}, {1.5, 10, 5, 0, 0}, {1.6, 10, 5, 0, 0}};
   SimOptions options = options_of(20);
-  options.replica.scheduler.max_num_queued_requests = 1;
+  options.replica.max_num_queued_requests = 1;
   const SimResult result = simulate(trace, a_second_a_step(), options);
   EXPECT_FALSE(result.outcomes[0].done()) << "1004 tokens do not fit into 320 slots";
   EXPECT_TRUE(result.outcomes[1].done());
