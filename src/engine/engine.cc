@@ -146,6 +146,7 @@ struct Engine::Impl {
   std::vector<Message> mailbox;
   EngineStats snapshot;
   size_t num_requests = 0;  // not finished, including those in the mailbox
+  bool disk_done = false;   // a disk operation has ended since the last step began
   bool stopping = false;
   bool failed = false;
   std::string failure_reason;
@@ -176,6 +177,13 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
            model->tokenizer.get(), metrics, model->info, config.seed, num_unstarted, hooks) {
   core.restore_disk(model->stored_blocks);
   model->stored_blocks = {};
+  core.on_disk_outcome([this] {
+    {
+      const std::lock_guard lock(mutex);
+      disk_done = true;
+    }
+    wake.notify_one();
+  });
   publish();
   thread = std::thread([this] { run(); });
   // Text that was generated from damaged weights may have been delivered by then; no more follows.
@@ -199,6 +207,7 @@ Engine::Impl::~Impl() {
   }
   wake.notify_one();
   thread.join();
+  core.on_disk_outcome({});
 }
 
 namespace {
@@ -247,8 +256,11 @@ void Engine::Impl::run_steps() {
       idle.notify_all();
       wake.wait(lock, [this] { return stopping || !mailbox.empty(); });
       watch.resume(time_of_first_message());
+    } else if (core.waits_for_disk()) {
+      wake.wait(lock, [this] { return stopping || !mailbox.empty() || disk_done; });
     }
     if (stopping) return;
+    disk_done = false;
     taken.clear();
     taken.swap(mailbox);
     next_message = 0;

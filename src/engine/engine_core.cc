@@ -62,6 +62,7 @@ const StepPlan& EngineCore::step() {
   if (const auto file = lost_mapped_file())
     throw Error(cat(*file, " was truncated or became unreadable while it was in use"));
   before(StepPhase::kCommit);
+  waits_for_disk_ = plan.scheduled.empty() && result.disk_outcomes.empty() && executor_.disk_busy();
   if (plan.scheduled.empty()) {
     scheduler_.finish_disk_io(result.disk_outcomes);
   } else {
@@ -132,7 +133,10 @@ void EngineCore::flush_disk() {
   constexpr double kMaxSeconds = 5.0;
   for (const RequestId id : outputs_.requests()) scheduler_.abort_request(id);
   const double end = clock_() + kMaxSeconds;
-  while (scheduler_.has_disk_writes() && clock_() < end) step();
+  while (scheduler_.has_disk_writes() && clock_() < end) {
+    step();
+    if (waits_for_disk_) executor_.wait_for_disk();
+  }
 }
 
 void EngineCore::abort_all(const Failure& failure) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "contract/engine_config.h"
@@ -37,6 +38,10 @@ class EngineCore {
   void add(Request&& request, OutputSink&& sink);
   void abort(RequestId id);
   bool has_work() const { return scheduler_.has_work(); }
+  // After a step: whether the next one has nothing to do before a disk operation has ended.
+  bool waits_for_disk() const { return waits_for_disk_; }
+  // Called on a thread of the executor when a disk operation has ended; see Executor.
+  void on_disk_outcome(std::function<void()> callback) { executor_.on_disk_outcome(std::move(callback)); }
   // Runs schedule, begin, finish and commit. The executed plan is valid until the next step.
   const StepPlan& step();
   // Sends the outputs of the step to the sinks.
@@ -75,6 +80,7 @@ class EngineCore {
   OutputProcessor outputs_;
   std::vector<TokenId> end_token_ids_;
   uint64_t seed_;
+  bool waits_for_disk_ = false;
   SchedulerStats last_;  // at the previous refresh_metrics()
   ViewRecorder recorder_;
   std::vector<EndedRequest> ended_;  // while the engine is watched: since the previous step

@@ -174,9 +174,23 @@ void DiskCache::clear() {
   work_.notify_one();
 }
 
-void DiskCache::take_outcomes(bool wait, std::vector<DiskOutcome>& outcomes) {
+bool DiskCache::busy() const {
+  const std::lock_guard lock(mutex_);
+  return num_outstanding_ > 0;
+}
+
+void DiskCache::wait() {
   std::unique_lock lock(mutex_);
-  if (wait) done_.wait(lock, [this] { return !outcomes_.empty() || num_outstanding_ == 0; });
+  done_.wait(lock, [this] { return !outcomes_.empty() || num_outstanding_ == 0; });
+}
+
+void DiskCache::on_outcome(std::function<void()> callback) {
+  const std::lock_guard lock(mutex_);
+  on_outcome_ = std::move(callback);
+}
+
+void DiskCache::take_outcomes(std::vector<DiskOutcome>& outcomes) {
+  const std::lock_guard lock(mutex_);
   outcomes.insert(outcomes.end(), outcomes_.begin(), outcomes_.end());
   outcomes_.clear();
 }
@@ -223,6 +237,7 @@ void DiskCache::run() {
     outcomes_.push_back(outcome);
     --num_outstanding_;
     done_.notify_one();
+    if (on_outcome_) on_outcome_();
   }
 }
 

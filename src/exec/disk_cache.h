@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -59,7 +60,7 @@ class DiskCache {
   // Size of the staging buffers of write().
   static int64_t staging_bytes(int64_t bytes_per_block);
 
-  // Called by the engine thread. Only take_outcomes() may wait.
+  // Called by the engine thread. Only wait() waits for the disk.
   //
   // Copies the block and writes it asynchronously.
   void write(int32_t slot, const CachedBlockHash& key, std::span<const std::byte> block);
@@ -67,9 +68,15 @@ class DiskCache {
   void read(int32_t slot, BlockId host_block, std::span<std::byte> block);
   // Empties every slot, after all earlier operations.
   void clear();
-  // Appends the outcomes of finished operations. wait: if there are none and operations are in flight, waits
-  // for the first.
-  void take_outcomes(bool wait, std::vector<DiskOutcome>& outcomes);
+  // Appends the outcomes of finished operations.
+  void take_outcomes(std::vector<DiskOutcome>& outcomes);
+  // Whether an operation has no outcome yet.
+  bool busy() const;
+  // Waits until there is an outcome or no operation is in flight.
+  void wait();
+  // Calls `callback` after each outcome, on the I/O thread and under the lock of the members above. Empty =
+  // no longer.
+  void on_outcome(std::function<void()> callback);
 
  private:
   struct Write {
@@ -112,13 +119,14 @@ class DiskCache {
   int64_t bytes_of_others_ = 0;
   bool writing_ = true;
 
-  std::mutex mutex_;  // guards the members below
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable work_;
   std::condition_variable done_;
   std::deque<Read> reads_;  // before writes, because requests wait for them
   std::deque<Write> writes_;
   std::vector<int32_t> free_staged_;
   std::vector<DiskOutcome> outcomes_;
+  std::function<void()> on_outcome_;
   int32_t num_outstanding_ = 0;  // operations without an outcome
   bool stopping_ = false;
 

@@ -3,6 +3,8 @@
 // the scheduler.
 #pragma once
 
+#include <functional>
+
 #include "contract/step_plan.h"
 #include "contract/step_result.h"
 
@@ -14,9 +16,17 @@ class Executor {
 
   // Starts a step. The plan must live until finish() returns.
   virtual void begin(const StepPlan& plan) = 0;
-  // Completes the step that begin() started. If nothing is scheduled and disk operations are in flight, waits
-  // for one of them to end. The result lives until the next begin().
+  // Completes the step that begin() started. Does not wait for the disk: the outcomes of its operations are
+  // in the result of the step after their end. The result lives until the next begin().
   virtual const StepResult& finish() = 0;
+
+  // Whether disk operations are in flight.
+  virtual bool disk_busy() const { return false; }
+  // Waits until an outcome can be taken or nothing is in flight.
+  virtual void wait_for_disk() {}
+  // Called on another thread after each outcome, with a lock that disk_busy() and begin() take. An empty
+  // callback removes the previous one, which is not running after that.
+  virtual void on_disk_outcome(std::function<void()> /*callback*/) {}
 
   // Empties the disk's slots, including those that are being written. The bookkeeping has removed them
   // already.

@@ -78,7 +78,7 @@ const StepResult& LocalExecutor::finish() {
   result_.disk_outcomes.clear();
   result_.beams.clear();
   if (plan_->scheduled.empty()) {
-    if (disk_ != nullptr) disk_->take_outcomes(true, result_.disk_outcomes);
+    if (disk_ != nullptr) disk_->take_outcomes(result_.disk_outcomes);
     return result_;
   }
 
@@ -92,7 +92,7 @@ const StepResult& LocalExecutor::finish() {
     compute_rows(rows.subspan(i, std::min<size_t>(kLogitRowsAtOnce, rows.size() - i)), hidden);
   }
   note(kStepEvent, begin, builder_.batch().num_tokens());
-  if (disk_ != nullptr) disk_->take_outcomes(false, result_.disk_outcomes);
+  if (disk_ != nullptr) disk_->take_outcomes(result_.disk_outcomes);
   return result_;
 }
 

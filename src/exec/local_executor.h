@@ -41,6 +41,13 @@ class LocalExecutor : public Executor {
   void begin(const StepPlan& plan) override;
   const StepResult& finish() override;
   void clear_disk_cache() override;
+  bool disk_busy() const override { return disk_ != nullptr && disk_->busy(); }
+  void wait_for_disk() override {
+    if (disk_ != nullptr) disk_->wait();
+  }
+  void on_disk_outcome(std::function<void()> callback) override {
+    if (disk_ != nullptr) disk_->on_outcome(std::move(callback));
+  }
 
   // Bytes for activations, logits and kernel scratch, in addition to weights and KV pool.
   static int64_t workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,

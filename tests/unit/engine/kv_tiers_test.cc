@@ -3,6 +3,8 @@
 #include <fstream>
 
 #include "base/error.h"
+#include "exec/executor.h"
+#include "support/eventually.h"
 #include "support/temp_dir.h"
 #include "unit/engine/engine_testing.h"
 
@@ -68,6 +70,64 @@ TEST_F(KvTiersTest, ReusesTheDiskCacheAfterARestartWithTheSameBits) {
   expect_same(warm, expected);
   EXPECT_GE(warm.num_cached_tokens, 384);
   engine->check_integrity();
+}
+
+// Holds the outcomes of disk operations back, as a slow disk does.
+class SlowDisk final : public Executor {
+ public:
+  explicit SlowDisk(Executor& inner) : inner_(inner) {}
+  void begin(const StepPlan& plan) override { inner_.begin(plan); }
+  const StepResult& finish() override {
+    result_ = inner_.finish();
+    const std::lock_guard lock(mutex_);
+    held_.insert(held_.end(), result_.disk_outcomes.begin(), result_.disk_outcomes.end());
+    result_.disk_outcomes = released_ ? std::exchange(held_, {}) : std::vector<DiskOutcome>();
+    return result_;
+  }
+  bool disk_busy() const override { return num_held() > 0 || inner_.disk_busy(); }
+  void on_disk_outcome(std::function<void()> callback) override {
+    inner_.on_disk_outcome(callback);
+    const std::lock_guard lock(mutex_);
+    callback_ = std::move(callback);
+  }
+  size_t num_held() const {
+    const std::lock_guard lock(mutex_);
+    return held_.size();
+  }
+  void release() {
+    const std::lock_guard lock(mutex_);
+    released_ = true;
+    if (callback_) callback_();
+  }
+
+ private:
+  Executor& inner_;
+  StepResult result_;
+  mutable std::mutex mutex_;
+  std::vector<DiskOutcome> held_;
+  bool released_ = false;
+  std::function<void()> callback_;
+};
+
+TEST_F(KvTiersTest, NewRequestsDoNotWaitForTheDisk) {
+  const Request stored = request(1, 400);
+  const Answer expected = cold(stored);
+  ask(*Engine::start(config()), stored);
+  std::optional<SlowDisk> disk;
+  EngineHooks hooks;
+  hooks.executor = [&](Executor& inner) -> Executor& { return disk.emplace(inner); };
+  const auto engine = Engine::start(config(), {}, hooks);
+  Pending loading;
+  ASSERT_TRUE(engine->submit(stored, loading.sink()).ok());
+  ASSERT_TRUE(test::eventually([&] { return disk->num_held() > 0; }));
+  Pending other;
+  ASSERT_TRUE(engine->submit(request(2, 20), other.sink()).ok());
+  EXPECT_TRUE(test::eventually([&] { return engine->stats().num_finished == 1; }));
+  EXPECT_EQ(other.wait().samples[0].tokens.size(), 12U);
+  disk->release();
+  const Answer warm = loading.wait();
+  expect_same(warm, expected);
+  EXPECT_GE(warm.num_cached_tokens, 384);
 }
 
 // Recurrent states at a checkpoint are loaded together with the keys and values before it.

@@ -46,7 +46,10 @@ class DiskCacheTest : public testing::Test {
 
   static std::vector<DiskOutcome> outcomes(DiskCache& cache, size_t count) {
     std::vector<DiskOutcome> all;
-    while (all.size() < count) cache.take_outcomes(true, all);
+    while (all.size() < count) {
+      cache.wait();
+      cache.take_outcomes(all);
+    }
     EXPECT_EQ(all.size(), count);
     return all;
   }
