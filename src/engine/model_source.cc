@@ -181,6 +181,7 @@ std::unique_ptr<Tokenizer> ModelSource::open_tokenizer() const {
   files.special_tokens_map_json = bundle_.file("special_tokens_map.json");
   files.added_tokens_json = bundle_.file("added_tokens.json");
   files.chat_template = bundle_.file("chat_template.jinja");
+  files.chat_template_json = bundle_.file("chat_template.json");
   files.origin = name_;
   if (files.tokenizer_json.empty() && files.tokenizer_model.empty()) return nullptr;
   return Tokenizer::from_memory(files);

@@ -12,7 +12,7 @@ namespace quire::hub {
 
 // Files of a model in its own folder, apart from the weights: configuration, tokenizer, chat template, and
 // the list of sentence-transformers modules.
-inline constexpr std::array<std::string_view, 17> kModelFiles = {"config.json",
+inline constexpr std::array<std::string_view, 18> kModelFiles = {"config.json",
                                                                  "generation_config.json",
                                                                  "quantize_config.json",
                                                                  "tokenizer.json",
@@ -23,6 +23,7 @@ inline constexpr std::array<std::string_view, 17> kModelFiles = {"config.json",
                                                                  "tokenizer_config.json",
                                                                  "special_tokens_map.json",
                                                                  "chat_template.jinja",
+                                                                 "chat_template.json",
                                                                  "added_tokens.json",
                                                                  "modules.json",
                                                                  "config_sentence_transformers.json",

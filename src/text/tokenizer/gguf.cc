@@ -332,6 +332,12 @@ void read_special_tokens(const GgufFile& file, const Tokens& tokens, Around arou
   auto eos = role("eos", config.eos_token);
   role("unknown", config.unk_token);
   role("padding", config.pad_token);
+  constexpr std::array<std::pair<std::string_view, const char*>, 3> kMoreRoles = {
+      {{"seperator", "sep_token"}, {"cls", "cls_token"}, {"mask", "mask_token"}}};  // as GGUF spells them
+  for (const auto& [key, name] : kMoreRoles) {
+    if (const auto id = token_id(file, key, count))
+      config.named_tokens[name] = pipeline.vocabulary.token(*id);
+  }
   if (sentence) {  // [CLS] text [SEP]
     if (const auto cls = token_id(file, "cls", count)) bos = cls;
     if (const auto separator = token_id(file, "seperator", count)) eos = separator;

@@ -57,19 +57,22 @@ struct Pipeline {
   }
 };
 
-// Contents of tokenizer_config.json, special_tokens_map.json and added_tokens.json.
+// Contents of tokenizer_config.json, special_tokens_map.json, added_tokens.json and chat_template.json.
 struct TokenizerConfig {
   std::optional<std::string> bos_token, eos_token, unk_token, pad_token;
   std::optional<bool> add_bos_token, add_eos_token;
   bool legacy = true;
   std::string tokenizer_class;  // tokenizer_class of the configuration
   std::vector<AddedToken> added_tokens;
-  std::vector<std::string> special_tokens;  // additional_special_tokens and the named special tokens
+  std::vector<std::string> special_tokens;          // additional_special_tokens and the named special tokens
+  std::map<std::string, std::string> named_tokens;  // variables of chat templates
   std::map<std::string, std::string> chat_templates;
 };
 void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config);
 void read_special_tokens_map(const JsonFile& file, TokenizerConfig& config);
 void read_added_tokens(const JsonFile& file, TokenizerConfig& config);
+// The chat template of a processor.
+void read_processor_template(const JsonFile& file, TokenizerConfig& config);
 
 // Reads tokenizer.json into an empty pipeline.
 void read_tokenizer_json(const JsonFile& file, Pipeline& pipeline);

@@ -45,6 +45,7 @@ TokenizerConfig read_config(const TokenizerFiles& files) {
   read(files.tokenizer_config_json, "tokenizer_config.json", tokenizer::read_tokenizer_config);
   read(files.special_tokens_map_json, "special_tokens_map.json", tokenizer::read_special_tokens_map);
   read(files.added_tokens_json, "added_tokens.json", tokenizer::read_added_tokens);
+  read(files.chat_template_json, "chat_template.json", tokenizer::read_processor_template);
   if (!files.chat_template.empty()) config.chat_templates["default"] = files.chat_template;
   return config;
 }
@@ -98,7 +99,9 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& model_di
   // tokenizer.json contains the added tokens.
   const std::string added = json.empty() ? read_file(model_dir / "added_tokens.json") : std::string();
   const std::string chat_template = read_file(model_dir / "chat_template.jinja");
-  auto tokenizer = from_memory({json, model, config, special, added, chat_template, model_dir.string()});
+  const std::string processor_template = read_file(model_dir / "chat_template.json");
+  auto tokenizer = from_memory(
+      {json, model, config, special, added, chat_template, processor_template, model_dir.string()});
   std::error_code error;
   for (const auto& entry :
        std::filesystem::directory_iterator(model_dir / "additional_chat_templates", error)) {
@@ -159,6 +162,14 @@ std::unique_ptr<Tokenizer> Tokenizer::assemble(std::unique_ptr<Pipeline> pipelin
   SpecialTokens& names = result->special_tokens_;
   names = {config.bos_token.value_or(""), config.eos_token.value_or(""), config.unk_token.value_or(""),
            config.pad_token.value_or("")};
+  result->named_tokens_ = std::move(config.named_tokens);
+  for (const auto& [name, spelling] :
+       std::initializer_list<std::pair<const char*, const std::string&>>{{"bos_token", names.bos},
+                                                                         {"eos_token", names.eos},
+                                                                         {"unk_token", names.unk},
+                                                                         {"pad_token", names.pad}}) {
+    if (!spelling.empty()) result->named_tokens_[name] = spelling;
+  }
   tokenizer::finish(*pipeline);
   const auto id = [&](const std::string& spelling) {
     return spelling.empty() ? std::nullopt : pipeline->vocabulary.find(spelling);

@@ -32,16 +32,17 @@ struct TokenizerFiles {
   std::string_view tokenizer_config_json;
   std::string_view special_tokens_map_json;
   std::string_view added_tokens_json;
-  std::string_view chat_template;  // chat_template.jinja, preferred over the one in tokenizer_config_json
-  std::string origin;              // origin of the files, for messages
+  std::string_view chat_template;       // chat_template.jinja, preferred over the other templates
+  std::string_view chat_template_json;  // a processor's file, preferred over tokenizer_config_json
+  std::string origin;                   // origin of the files, for messages
 };
 
 // A vocabulary and its rules. Immutable after loading; const members are thread-safe.
 class Tokenizer {
  public:
   // Reads tokenizer.json, or tokenizer.model if it does not exist, and tokenizer_config.json,
-  // special_tokens_map.json, added_tokens.json and chat_template.jinja from a model directory. Throws Error
-  // with the file and the location in it.
+  // special_tokens_map.json, added_tokens.json, chat_template.json and chat_template.jinja from a model
+  // directory. Throws Error with the file and the location in it.
   static std::unique_ptr<Tokenizer> load(const std::filesystem::path& model_dir);
   // Same, from memory.
   static std::unique_ptr<Tokenizer> from_memory(const TokenizerFiles& files);
@@ -95,6 +96,9 @@ class Tokenizer {
   const std::string& unk_token() const { return special_tokens_.unk; }
   const std::string& pad_token() const { return special_tokens_.pad; }
 
+  // All named special tokens with their spellings: bos_token, sep_token, image_token, ...
+  const std::map<std::string, std::string>& named_tokens() const { return named_tokens_; }
+
   // The Jinja source of the default chat template, "" if there is none, and all named templates (including
   // "default").
   const std::string& chat_template() const;
@@ -121,6 +125,7 @@ class Tokenizer {
 
   std::unique_ptr<const tokenizer::Pipeline> pipeline_;
   SpecialTokens special_tokens_;
+  std::map<std::string, std::string> named_tokens_;
   SpecialIds special_ids_;
   std::map<std::string, std::string> chat_templates_;
   // Buffers and word caches, as many as there were concurrent encodes.

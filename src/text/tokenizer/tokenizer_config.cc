@@ -17,22 +17,38 @@ std::optional<std::string> read_token(const JsonPlace& place) {
                                                          : std::nullopt;
 }
 
+// The tokens named by the keys: "bos_token", "image_token" and the like, and those of the objects in which
+// files list the tokens that only their model has.
+void read_named_tokens(const JsonPlace& place, bool any_name, TokenizerConfig& config) {
+  if (!place.present() || !place.value().IsObject()) return;
+  for (const auto& member : place.value().GetObject()) {
+    const std::string name(view(member.name));
+    if (!any_name && !name.ends_with("_token")) continue;
+    const auto token = read_token(JsonPlace(&member.value, place.path() + name));
+    if (!token) continue;
+    const bool added = config.named_tokens.emplace(name, *token).second;
+    if (added && !token->empty()) config.special_tokens.push_back(*token);
+  }
+}
+
 void read_roles(const JsonPlace& root, TokenizerConfig& config) {
+  read_named_tokens(root, false, config);
+  for (const char* name : {"extra_special_tokens", "model_specific_special_tokens"})
+    read_named_tokens(root.member(name), true, config);
   const auto role = [&](const char* name, std::optional<std::string>& token) {
-    if (!token) token = read_token(root.member(name));
-    if (token && !token->empty()) config.special_tokens.push_back(*token);
+    if (const auto named = config.named_tokens.find(name); !token && named != config.named_tokens.end())
+      token = named->second;
   };
   role("bos_token", config.bos_token);
   role("eos_token", config.eos_token);
   role("unk_token", config.unk_token);
   role("pad_token", config.pad_token);
-  for (const char* name : {"sep_token", "cls_token", "mask_token"}) {
-    if (const auto token = read_token(root.member(name))) config.special_tokens.push_back(*token);
-  }
-  const JsonPlace more = root.member("additional_special_tokens");
-  if (!more.present() || !more.value().IsArray()) return;
-  for (rapidjson::SizeType i = 0; i < more.value().Size(); ++i) {
-    if (const auto token = read_token(more.element(i))) config.special_tokens.push_back(*token);
+  for (const char* name : {"additional_special_tokens", "extra_special_tokens"}) {
+    const JsonPlace more = root.member(name);
+    if (!more.present() || !more.value().IsArray()) continue;
+    for (rapidjson::SizeType i = 0; i < more.value().Size(); ++i) {
+      if (const auto token = read_token(more.element(i))) config.special_tokens.push_back(*token);
+    }
   }
 }
 
@@ -82,6 +98,10 @@ void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config) {
 
 void read_special_tokens_map(const JsonFile& file, TokenizerConfig& config) {
   read_roles(JsonPlace(&file.document, file.name + ": "), config);
+}
+
+void read_processor_template(const JsonFile& file, TokenizerConfig& config) {
+  read_chat_templates(JsonPlace(&file.document, file.name + ": ").member("chat_template"), config);
 }
 
 void read_added_tokens(const JsonFile& file, TokenizerConfig& config) {

@@ -68,9 +68,9 @@ TEST(FileSelection, TakesTheModulesOfSentenceTransformers) {
 TEST(FileSelection, TakesChatTemplates) {
   const auto selection =
       select("o/m", {"additional_chat_templates/rag.jinja", "additional_chat_templates/x/y.jinja",
-                     "chat_template.jinja", "config.json", "model.safetensors"});
-  EXPECT_THAT(selection.small,
-              ElementsAre("additional_chat_templates/rag.jinja", "chat_template.jinja", "config.json"));
+                     "chat_template.jinja", "chat_template.json", "config.json", "model.safetensors"});
+  EXPECT_THAT(selection.small, ElementsAre("additional_chat_templates/rag.jinja", "chat_template.jinja",
+                                           "chat_template.json", "config.json"));
 }
 
 const std::vector<std::string> kGguf = {"README.md",

@@ -381,6 +381,30 @@ TEST(TokenBytes, AreTheBytesOfTheText) {
   }
 }
 
+TEST(Config, NamesSpecialTokensAsTransformersDoes) {
+  const auto tokenizer = tokenizer_from(fixture("byte-level"), R"({"bos_token": "<b>", "eos_token": "",
+    "sep_token": {"content": "<s>", "__type": "AddedToken"}, "unk_token": null, "audio_token": "<a>",
+    "additional_special_tokens": ["<x>"], "add_bos_token": true, "padding_side": "left",
+    "extra_special_tokens": {"image_token": "<i>", "tool": {"content": "<t>"}},
+    "model_specific_special_tokens": {"video_token": "<v>"}})");
+  const std::map<std::string, std::string> expected = {
+      {"audio_token", "<a>"}, {"bos_token", "<b>"}, {"eos_token", ""},     {"image_token", "<i>"},
+      {"sep_token", "<s>"},   {"tool", "<t>"},      {"video_token", "<v>"}};
+  EXPECT_EQ(tokenizer->named_tokens(), expected);
+}
+
+TEST(Config, PrefersTheFileOfTheTemplateThenTheProcessors) {
+  const std::string tokenizer = fixture("byte-level").dump();
+  TokenizerFiles files;
+  files.tokenizer_json = tokenizer;
+  files.tokenizer_config_json = R"({"chat_template": "tokenizer"})";
+  EXPECT_EQ(Tokenizer::from_memory(files)->chat_template(), "tokenizer");
+  files.chat_template_json = R"({"chat_template": "processor"})";
+  EXPECT_EQ(Tokenizer::from_memory(files)->chat_template(), "processor");
+  files.chat_template = "file";
+  EXPECT_EQ(Tokenizer::from_memory(files)->chat_template(), "file");
+}
+
 TEST(Config, ReadsRolesAndTemplates) {
   const auto tokenizer =
       tokenizer_from(fixture("byte-level"), R"({"bos_token": {"content": "<|begin|>", "lstrip": false},
