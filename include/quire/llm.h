@@ -65,9 +65,32 @@ struct PooledOutput {
   int32_t num_cached_tokens = 0;
 };
 
+// A call of a function by the assistant.
+struct ToolCall {
+  std::string id;
+  std::string name;
+  std::string arguments;  // the text of a JSON object
+};
+
+// A message of a conversation. Most have a role and a content only: {"user", "Hello"}.
 struct ChatMessage {
   std::string role;  // system, user, assistant, tool
-  std::string content;
+  std::string content{};
+  std::vector<ToolCall> tool_calls{};  // calls that the assistant made
+  std::string tool_call_id{};          // id of the call whose result this is
+  std::string name{};                  // name of the function or of the participant
+  std::string reasoning_content{};     // reasoning before the answer
+};
+
+// Inputs of a chat template besides the messages. `tools`, `documents` and `chat_template_kwargs` are JSON:
+// two lists and an object; empty = none.
+struct ChatOptions {
+  std::string tools{};
+  std::string documents{};
+  std::string chat_template_kwargs{};  // more variables of the template
+  std::string chat_template{};         // Jinja source that replaces the model's template
+  bool add_generation_prompt = true;   // begin the assistant's message; ignored with continue_final_message
+  bool continue_final_message = false;
 };
 
 // A prompt as text or as token ids. Token ids take precedence.
@@ -150,7 +173,12 @@ class LLM {
   std::vector<Generation> generate(const std::vector<Prompt>& prompts,
                                    std::span<const SamplingParams> params);
   // Generates a response to a conversation, using the model's chat template.
-  Generation chat(const std::vector<ChatMessage>& messages, const SamplingParams& params = {});
+  Generation chat(const std::vector<ChatMessage>& messages, const SamplingParams& params = {},
+                  const ChatOptions& options = {});
+  // The same for JSON: a list of messages, or an object with `messages`, `tools`, `documents`,
+  // `chat_template_kwargs`, `chat_template`, `add_generation_prompt` and `continue_final_message`, in the
+  // forms of /v1/chat/completions. Messages have all their fields, and lists of parts as content.
+  Generation chat_json(const std::string& json, const SamplingParams& params = {});
 
   // Returns one result per prompt, in the same order: an embedding, or scores per label. Throws Error unless
   // the model is a pooling model or EngineOptions::runner is "pooling".
@@ -163,12 +191,16 @@ class LLM {
   std::vector<float> score(const std::vector<std::string>& queries, const std::vector<std::string>& documents,
                            const PoolingParams& params = {});
 
-  // Returns the prompt that chat() uses for a conversation.
-  std::vector<TokenId> chat_prompt(const std::vector<ChatMessage>& messages) const;
+  // Return the prompt that chat() and chat_json() use for a conversation.
+  std::vector<TokenId> chat_prompt(const std::vector<ChatMessage>& messages,
+                                   const ChatOptions& options = {}) const;
+  std::vector<TokenId> chat_prompt_json(const std::string& json) const;
 
   // Stream the first output while it is generated.
   Stream generate_stream(const Prompt& prompt, const SamplingParams& params = {});
-  Stream chat_stream(const std::vector<ChatMessage>& messages, const SamplingParams& params = {});
+  Stream chat_stream(const std::vector<ChatMessage>& messages, const SamplingParams& params = {},
+                     const ChatOptions& options = {});
+  Stream chat_stream_json(const std::string& json, const SamplingParams& params = {});
 
   std::vector<TokenId> tokenize(const std::string& text, bool add_special_tokens = true) const;
   std::string detokenize(const std::vector<TokenId>& ids, bool skip_special_tokens = true) const;

@@ -41,8 +41,12 @@ std::vector<PoolingParams> to_pooling_params(nb::handle list) {
   return params;
 }
 
-nlohmann::ordered_json parse_json(const std::string& text) {
-  return text.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(text);
+ContentFormat to_content_format(const std::string& name) {
+  if (name == "auto") return ContentFormat::kAuto;
+  if (name == "string") return ContentFormat::kString;
+  if (name == "openai") return ContentFormat::kOpenAi;
+  throw RequestError(ErrorKind::kInvalidArgument,
+                     cat("chat_template_content_format must be auto, string or openai, not ", name));
 }
 
 // quire._core.Engine
@@ -77,9 +81,8 @@ class PyEngine {
   nb::list pooled(const Batch& batch) const;
   nb::list take(const PyOutbox& outbox);
 
-  std::string render_chat(const std::string& messages, const std::string& tools, const std::string& documents,
-                          const std::string& kwargs, const std::optional<std::string>& chat_template,
-                          bool add_generation_prompt, bool continue_final_message) const;
+  std::string render_chat(const std::string& fields, const std::string& content_format,
+                          bool keep_media) const;
   const Tokenizer& tokenizer(const Engine& engine) const;
   nb::object token_text(TokenId token) { return texts_.get(engine()->tokenizer(), token); }
   nb::dict info() const;
@@ -255,28 +258,22 @@ const Tokenizer& PyEngine::tokenizer(const Engine& engine) const {
   throw RequestError(ErrorKind::kInvalidArgument, cat(engine.model().name, ": has no tokenizer files"));
 }
 
-std::string PyEngine::render_chat(const std::string& messages, const std::string& tools,
-                                  const std::string& documents, const std::string& kwargs,
-                                  const std::optional<std::string>& chat_template, bool add_generation_prompt,
-                                  bool continue_final_message) const {
+std::string PyEngine::render_chat(const std::string& fields, const std::string& content_format,
+                                  bool keep_media) const {
   const auto held = engine();
   const GilRelease released;
-  ChatRenderOptions options;
-  options.messages = parse_json(messages);
-  options.tools = parse_json(tools);
-  options.documents = parse_json(documents);
-  options.kwargs = parse_json(kwargs);
-  options.add_generation_prompt = add_generation_prompt;
-  options.continue_final_message = continue_final_message;
-  add_chat_context(options, held->tokenizer());
-  if (!chat_template && held->chat_template() == nullptr) {
+  const auto checked = [](auto result) {
+    if (!result.ok()) throw RequestError(result.failure().kind, result.failure().message);
+    return std::move(result).value();
+  };
+  ChatRequest request = checked(read_chat_request(checked(parse_request_json(fields, "the conversation")),
+                                                  keep_media ? MediaParts::kKeep : MediaParts::kRefuse));
+  request.content_format = to_content_format(content_format);
+  if (request.chat_template.empty() && held->chat_template() == nullptr) {
     throw RequestError(ErrorKind::kInvalidArgument,
                        cat(held->model().name, ": has no chat template; pass chat_template"));
   }
-  auto text = chat_template ? ChatTemplate::parse(*chat_template, "chat_template").render(options)
-                            : held->chat_template()->render(options);
-  if (!text.ok()) throw RequestError(text.failure().kind, text.failure().message);
-  return std::move(text).value();
+  return checked(quire::render_chat(held->chat_template(), held->tokenizer(), std::move(request)));
 }
 
 nb::dict PyEngine::info() const {
@@ -392,9 +389,8 @@ void bind_tokenizer(nb::class_<PyEngine>& cls) {
     return self.tokenizer(*engine).vocab_size();
   });
   cls.def("special_tokens", &special_tokens);
-  cls.def("render_chat", &PyEngine::render_chat, nb::arg("messages"), nb::arg("tools"), nb::arg("documents"),
-          nb::arg("kwargs"), nb::arg("chat_template").none(), nb::arg("add_generation_prompt"),
-          nb::arg("continue_final_message"));
+  cls.def("render_chat", &PyEngine::render_chat, nb::arg("fields"), nb::arg("content_format"),
+          nb::arg("keep_media"));
 }
 
 void bind_engine(nb::module_& m) {

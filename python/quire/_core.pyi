@@ -80,16 +80,7 @@ class Engine:
     def token_text(self, arg: int, /) -> str | None: ...
     def tokenizer_size(self) -> int: ...
     def special_tokens(self) -> dict[str, Any]: ...
-    def render_chat(
-        self,
-        messages: str,
-        tools: str,
-        documents: str,
-        kwargs: str,
-        chat_template: str | None,
-        add_generation_prompt: bool,
-        continue_final_message: bool,
-    ) -> str: ...
+    def render_chat(self, fields: str, content_format: str, keep_media: bool) -> str: ...
 
 def fetch(
     model: str, revision: str, token: str | None, cache: str | None, progress: Callable[[int, int, str, bool], None]

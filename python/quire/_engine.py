@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from quire import _core
@@ -166,52 +165,6 @@ def prompt_text(prompt: PromptType) -> str | None:
     if isinstance(prompt, str):
         return prompt
     return prompt.get("prompt") if isinstance(prompt, dict) else None
-
-
-def render(engine: LoadedEngine, messages: Iterable[Any], *, chat_template: str | None = None,
-           content_format: str = "auto", add_generation_prompt: bool = True, continue_final_message: bool = False,
-           tools: list[dict[str, Any]] | None = None, documents: list[dict[str, Any]] | None = None,
-           kwargs: dict[str, Any] | None = None) -> str:
-    """Renders a conversation with the chat template."""
-    if add_generation_prompt and continue_final_message:
-        raise ValidationError("add_generation_prompt and continue_final_message exclude each other")
-    conversation = [_message(m, i, content_format) for i, m in enumerate(messages)]
-    # A template, or the file of one.
-    if chat_template is not None and "{" not in chat_template and os.path.exists(chat_template):
-        with open(chat_template, encoding="utf-8") as file:
-            chat_template = file.read()
-    return engine.core.render_chat(
-        json.dumps(conversation), json.dumps(tools) if tools else "", json.dumps(documents) if documents else "",
-        json.dumps(kwargs) if kwargs else "", chat_template, add_generation_prompt, continue_final_message)
-
-
-def _message(message: Mapping[str, Any], index: int, content_format: str) -> dict[str, Any]:
-    """A message for the template: text parts joined by line breaks, arguments of tool calls as objects."""
-    if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise ValidationError(f"messages[{index}] must be a dictionary with a 'role'")
-    result = {key: value for key, value in message.items() if value is not None}
-    content = result.get("content", "")
-    if isinstance(content, (list, tuple)) and content_format != "openai":
-        texts = []
-        for part in content:
-            if isinstance(part, str):
-                texts.append(part)
-            elif isinstance(part, Mapping) and isinstance(part.get("text"), str):
-                texts.append(part["text"])
-            else:
-                kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
-                raise UnsupportedError(f"messages[{index}]: content of type {kind!r} is not supported; only text is")
-        content = "\n".join(texts)
-    result["content"] = content
-    calls = []
-    for call in result.get("tool_calls") or ():
-        function = dict(call.get("function", {}))
-        if isinstance(function.get("arguments"), str):
-            function["arguments"] = json.loads(function["arguments"] or "{}")
-        calls.append({**call, "function": function})
-    if calls:
-        result["tool_calls"] = calls
-    return result
 
 
 def completion_output(raw: _core._Completion, params: SamplingParams) -> CompletionOutput:

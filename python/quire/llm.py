@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, Union, cast
 
-from quire import _core, _engine
+from quire import _chat, _core, _engine
 from quire.engine.arg_utils import EngineArgs, make_engine_args
 from quire.exceptions import UnsupportedError, ValidationError
 from quire.inputs import PromptType, prompt_to_seq
@@ -233,11 +233,12 @@ class LLM:
         """Generates responses to conversations, using the chat template.
 
         Args:
-            messages: One conversation (a list of dictionaries with "role" and "content") or a list of them.
+            messages: One conversation (a list of dictionaries with the fields of OpenAI's messages: "role",
+                "content", "tool_calls", "tool_call_id", "reasoning_content", ...) or a list of them.
             sampling_params: One for all conversations, or one per conversation; None = the model's defaults.
             chat_template: Template, or file of one, in place of the model's.
-            chat_template_content_format: "openai" passes content parts to the template; otherwise the texts of
-                parts are joined.
+            chat_template_content_format: "string" joins the texts of parts; "openai" passes lists of parts to the
+                template, also for strings; "auto" passes the form that the template reads.
             add_generation_prompt: Begin the assistant's message.
             continue_final_message: Continue the last message.
             tools: Tools, given to the template.
@@ -246,16 +247,15 @@ class LLM:
         Returns:
             One `RequestOutput` per conversation, in the same order.
         """
-        conversations = [messages] if messages and isinstance(messages[0], dict) else messages
+        conversations = [messages] if messages and not isinstance(messages[0], (list, tuple)) else messages
+        core = self._engine.core
         rendered = [
-            _engine.render(self._engine, cast(Sequence[dict[str, Any]], conversation), chat_template=chat_template,
-                           content_format=chat_template_content_format,
-                           add_generation_prompt=add_generation_prompt,
-                           continue_final_message=continue_final_message, tools=tools, kwargs=chat_template_kwargs)
+            _chat.render(core, conversation, chat_template=chat_template,
+                         content_format=chat_template_content_format, add_generation_prompt=add_generation_prompt,
+                         continue_final_message=continue_final_message, tools=tools, kwargs=chat_template_kwargs)
             for conversation in conversations
         ]
         options = dict(tokenization_kwargs or {})
-        core = self._engine.core
         with_special = bool(options.pop("add_special_tokens", False))
         prompts: list[PromptType] = [
             {"prompt": text, "prompt_token_ids": core.encode(text, True) if with_special else core.encode_rendered(text)}

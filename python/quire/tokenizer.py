@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from typing import Any, Union, cast
 
-from quire import _core
+from quire import _chat, _core
 
 
 class Tokenizer:
@@ -88,8 +87,8 @@ class Tokenizer:
         **kwargs: Any,
     ) -> Union[str, list[int]]:
         """Renders a conversation. Returns token ids, or the text if `tokenize` is False."""
-        text = self._core.render_chat(
-            json.dumps(list(conversation)), json.dumps(tools) if tools else "",
-            json.dumps(documents) if documents else "", json.dumps(kwargs) if kwargs else "", chat_template,
-            add_generation_prompt, continue_final_message)
+        text = _chat.render(
+            self._core, conversation, chat_template=chat_template, add_generation_prompt=add_generation_prompt,
+            continue_final_message=continue_final_message, tools=tools, documents=documents, kwargs=kwargs,
+            keep_media=True)
         return self._core.encode_rendered(text) if tokenize else text

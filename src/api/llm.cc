@@ -52,6 +52,41 @@ void take_output(Generation& generation, RequestOutput&& output) {
   generation.times.total = t.last_token > 0.0 ? t.last_token - t.arrival : 0.0;
 }
 
+Json parse_json(std::string_view what, const std::string& text) {
+  auto value = parse_request_json(text, what);
+  if (!value.ok()) throw Error(value.failure().message);
+  return std::move(value).value();
+}
+
+Json message_fields(const ChatMessage& message) {
+  Json fields = {{"role", message.role}, {"content", message.content}};
+  if (!message.reasoning_content.empty()) fields["reasoning_content"] = message.reasoning_content;
+  for (const ToolCall& call : message.tool_calls) {
+    const Json function = {{"name", call.name}, {"arguments", call.arguments}};
+    fields["tool_calls"].push_back({{"id", call.id}, {"type", "function"}, {"function", function}});
+  }
+  if (!message.tool_call_id.empty()) fields["tool_call_id"] = message.tool_call_id;
+  if (!message.name.empty()) fields["name"] = message.name;
+  return fields;
+}
+
+// The fields of a chat request over HTTP.
+Json chat_fields(const std::vector<ChatMessage>& messages, const ChatOptions& options) {
+  Json fields;
+  fields["messages"] = Json::array();
+  for (const ChatMessage& message : messages) fields["messages"].push_back(message_fields(message));
+  const auto add = [&](const char* name, const std::string& json) {
+    if (!json.empty()) fields[name] = parse_json(cat("ChatOptions::", name), json);
+  };
+  add("tools", options.tools);
+  add("documents", options.documents);
+  add("chat_template_kwargs", options.chat_template_kwargs);
+  fields["chat_template"] = options.chat_template;
+  fields["add_generation_prompt"] = options.add_generation_prompt && !options.continue_final_message;
+  fields["continue_final_message"] = options.continue_final_message;
+  return fields;
+}
+
 }  // namespace
 
 struct LLM::Impl {
@@ -67,7 +102,8 @@ struct LLM::Impl {
     if (!prompt.token_ids.empty()) return prompt.token_ids;
     return tokenizer().encode(prompt.text, true);
   }
-  std::vector<TokenId> chat_ids(const std::vector<ChatMessage>& messages) const;
+  // The prompt for the fields of a chat request.
+  std::vector<TokenId> chat_ids(const Json& fields) const;
   // A text to be embedded, after the model's default prompt if it has one.
   PooledText pooled_text(const Prompt& prompt) const;
   // Throws Error if the model has another task.
@@ -163,17 +199,12 @@ std::vector<float> LLM::score(const std::vector<std::string>& queries,
   return scores;
 }
 
-std::vector<TokenId> LLM::Impl::chat_ids(const std::vector<ChatMessage>& messages) const {
-  if (engine->chat_template() == nullptr) {
+std::vector<TokenId> LLM::Impl::chat_ids(const Json& fields) const {
+  auto request = read_chat_request(fields);
+  if (!request.ok()) throw Error(request.failure().message);
+  if (engine->chat_template() == nullptr && request->chat_template.empty())
     throw Error(cat(engine->model().name, ": has no chat template; set EngineOptions::chat_template"));
-  }
-  ChatRenderOptions options;
-  options.messages = nlohmann::ordered_json::array();
-  for (const auto& message : messages) {
-    options.messages.push_back({{"role", message.role}, {"content", message.content}});
-  }
-  add_chat_context(options, &tokenizer());
-  const auto text = engine->chat_template()->render(options);
+  const auto text = render_chat(engine->chat_template(), &tokenizer(), std::move(request).value());
   if (!text.ok()) throw Error(text.failure().message);
   return tokenizer().encode_rendered(*text);
 }
@@ -234,12 +265,27 @@ std::vector<Generation> LLM::Impl::generate(const std::vector<Prompt>& prompts,
   return generations;
 }
 
-Generation LLM::chat(const std::vector<ChatMessage>& messages, const SamplingParams& params) {
-  return std::move(generate({Prompt(impl_->chat_ids(messages))}, params).front());
+Generation LLM::chat(const std::vector<ChatMessage>& messages, const SamplingParams& params,
+                     const ChatOptions& options) {
+  return std::move(generate({Prompt(chat_prompt(messages, options))}, params).front());
 }
 
-std::vector<TokenId> LLM::chat_prompt(const std::vector<ChatMessage>& messages) const {
-  return impl_->chat_ids(messages);
+Generation LLM::chat_json(const std::string& json, const SamplingParams& params) {
+  return std::move(generate({Prompt(chat_prompt_json(json))}, params).front());
+}
+
+std::vector<TokenId> LLM::chat_prompt(const std::vector<ChatMessage>& messages,
+                                      const ChatOptions& options) const {
+  return impl_->chat_ids(chat_fields(messages, options));
+}
+
+std::vector<TokenId> LLM::chat_prompt_json(const std::string& json) const {
+  Json fields = parse_json("the conversation", json);
+  if (fields.is_array()) fields = {{"messages", std::move(fields)}};
+  if (!fields.is_object())
+    throw Error(
+        cat("the conversation must be a list of messages or an object, not ", json_type_name(fields)));
+  return impl_->chat_ids(fields);
 }
 
 // Keeps the engine alive, which may outlive its LLM.
@@ -289,8 +335,13 @@ Stream LLM::generate_stream(const Prompt& prompt, const SamplingParams& params) 
   return Stream(std::move(stream));
 }
 
-Stream LLM::chat_stream(const std::vector<ChatMessage>& messages, const SamplingParams& params) {
-  return generate_stream(Prompt(impl_->chat_ids(messages)), params);
+Stream LLM::chat_stream(const std::vector<ChatMessage>& messages, const SamplingParams& params,
+                        const ChatOptions& options) {
+  return generate_stream(Prompt(chat_prompt(messages, options)), params);
+}
+
+Stream LLM::chat_stream_json(const std::string& json, const SamplingParams& params) {
+  return generate_stream(Prompt(chat_prompt_json(json)), params);
 }
 
 std::vector<TokenId> LLM::tokenize(const std::string& text, bool add_special_tokens) const {

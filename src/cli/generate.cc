@@ -160,8 +160,8 @@ int run_generate(GenerateFlags flags) {
   std::vector<Prompt> prompts;
   std::vector<SamplingParams> all_params;
   for (const auto& entry : entries) {
-    if (!entry.messages.empty()) {
-      prompts.emplace_back(llm.chat_prompt(entry.messages));
+    if (!entry.chat.empty()) {
+      prompts.emplace_back(llm.chat_prompt_json(entry.chat));
     } else if (!entry.token_ids.empty()) {
       prompts.emplace_back(entry.token_ids);
     } else {

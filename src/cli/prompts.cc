@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/beam_defaults.h"
+#include "text/chat/messages.h"
 
 namespace quire::cli {
 namespace {
@@ -86,23 +87,25 @@ void take_sampling(const json& object, SamplingParams& p) {
   }
 }
 
-PromptEntry parse_entry(const json& object, const SamplingParams& defaults) {
+// Reports errors of the conversation together with the line.
+void check_chat(const std::string& line) {
+  const auto object = parse_request_json(line, "the line");
+  if (!object.ok()) throw Error(object.failure().message);
+  if (const auto request = read_chat_request(*object); !request.ok()) throw Error(request.failure().message);
+}
+
+PromptEntry parse_entry(const json& object, const std::string& line, const SamplingParams& defaults) {
   if (!object.is_object()) throw Error("must be a JSON object");
   PromptEntry entry;
   entry.params = defaults;
   take_sampling(object, entry.params);
   take(object, "prompt", entry.text);
   take(object, "prompt_token_ids", entry.token_ids);
-  if (const auto it = object.find("messages"); it != object.end()) {
-    if (!it->is_array()) throw Error("'messages' must be a list");
-    for (const auto& message : *it) {
-      if (!message.is_object()) throw Error("'messages' must be a list of objects with 'role' and 'content'");
-      ChatMessage& added = entry.messages.emplace_back();
-      take(message, "role", added.role);
-      take(message, "content", added.content);
-    }
+  if (const auto it = object.find("messages"); it != object.end() && !it->is_null()) {
+    check_chat(line);
+    entry.chat = line;
   }
-  if (!object.contains("prompt") && entry.token_ids.empty() && entry.messages.empty()) {
+  if (!object.contains("prompt") && entry.token_ids.empty() && entry.chat.empty()) {
     throw Error("needs 'prompt', 'prompt_token_ids' or 'messages'");
   }
   return entry;
@@ -130,7 +133,7 @@ std::vector<PromptEntry> read_json_prompts(std::istream& in, const std::string& 
     const json object = json::parse(line, nullptr, false);
     if (object.is_discarded()) throw Error(cat(name, ":", number, ": not valid JSON"));
     try {
-      entries.push_back(parse_entry(object, defaults));
+      entries.push_back(parse_entry(object, line, defaults));
     } catch (const Error& error) {
       throw Error(cat(name, ":", number, ": ", error.what()));
     }

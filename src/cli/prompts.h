@@ -10,9 +10,9 @@
 namespace quire::cli {
 
 struct PromptEntry {
-  std::string text;  // exactly one of text, token_ids and messages is set
+  std::string text;  // exactly one of text, token_ids and chat is set
   std::vector<TokenId> token_ids;
-  std::vector<ChatMessage> messages;
+  std::string chat;  // a JSON object with messages, for LLM::chat_prompt_json()
   SamplingParams params;
 };
 

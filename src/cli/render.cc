@@ -1,6 +1,5 @@
 // quire render: prints the prompt that the chat template produces. Does not load the weights.
 #include <iostream>
-#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -12,8 +11,6 @@
 
 namespace quire::cli {
 namespace {
-
-using nlohmann::ordered_json;
 
 struct RenderFlags {
   std::string model;
@@ -29,40 +26,40 @@ struct RenderFlags {
   bool continue_final_message = false;
 };
 
-ordered_json read_ordered(const std::string& path) {
-  if (path.empty()) return nullptr;
-  ordered_json value = ordered_json::parse(read_text_file(path), nullptr, false);
-  if (value.is_discarded()) throw Error(cat(path, ": not valid JSON"));
-  return value;
+Json parse_json(std::string_view what, const std::string& text) {
+  auto value = parse_request_json(text, what);
+  if (!value.ok()) throw Error(value.failure().message);
+  return std::move(value).value();
+}
+
+// The fields of a chat request: a file with one, or with its messages, and what the flags add.
+Json read_fields(const RenderFlags& f) {
+  Json fields = parse_json(f.messages, read_text_file(f.messages));
+  if (fields.is_array()) fields = {{"messages", std::move(fields)}};
+  if (!fields.is_object() || !fields.contains("messages"))
+    throw Error(cat(f.messages, ": must be a list of messages"));
+  if (!f.tools.empty()) fields["tools"] = parse_json(f.tools, read_text_file(f.tools));
+  if (!f.documents.empty()) fields["documents"] = parse_json(f.documents, read_text_file(f.documents));
+  if (!f.kwargs.empty()) fields["chat_template_kwargs"] = parse_json("--kwargs", f.kwargs);
+  if (!f.chat_template.empty()) fields["chat_template"] = read_text_file(f.chat_template);
+  if (f.continue_final_message) fields["continue_final_message"] = true;
+  if (f.no_generation_prompt || f.continue_final_message) fields["add_generation_prompt"] = false;
+  return fields;
 }
 
 int run_render(const RenderFlags& f) {
+  auto request = read_chat_request(read_fields(f), MediaParts::kKeep);
+  if (!request.ok()) throw Error(request.failure().message);
+  // A template needs no model; the special tokens then come from flags.
   LoadedText text;
-  std::optional<ChatTemplate> given;
-  // With --chat-template no model is needed; the special tokens then come from flags.
-  if (!f.chat_template.empty()) given = ChatTemplate::parse(read_text_file(f.chat_template), f.chat_template);
   fetch_with_progress(f.model, f.revision, true);
-  if (!given || !f.model.empty()) text = load_text(f.model, f.chat_template, f.revision);
-  if (!given && !text.chat_template) throw Error("the model has no chat template; use --chat-template FILE");
-
-  ChatRenderOptions options;
-  options.messages = read_ordered(f.messages);
-  if (options.messages.is_object() && options.messages.contains("messages")) {
-    options.messages = ordered_json(options.messages["messages"]);
-  }
-  if (!options.messages.is_array()) throw Error(cat(f.messages, ": must be a list of messages"));
-  options.tools = read_ordered(f.tools);
-  options.documents = read_ordered(f.documents);
-  if (!f.kwargs.empty()) {
-    options.kwargs = ordered_json::parse(f.kwargs, nullptr, false);
-    if (!options.kwargs.is_object()) throw Error("--kwargs: must be a JSON object");
-  }
-  options.add_generation_prompt = !f.no_generation_prompt && !f.continue_final_message;
-  options.continue_final_message = f.continue_final_message;
-  options.bos_token = f.bos_token;
-  options.eos_token = f.eos_token;
-  add_chat_context(options, text.tokenizer.get());
-  const auto prompt = (given ? *given : *text.chat_template).render(options);
+  if (request->chat_template.empty() || !f.model.empty()) text = load_text(f.model, "", f.revision);
+  if (request->chat_template.empty() && !text.chat_template)
+    throw Error("the model has no chat template; use --chat-template FILE");
+  if (f.bos_token) request->special_tokens["bos_token"] = *f.bos_token;
+  if (f.eos_token) request->special_tokens["eos_token"] = *f.eos_token;
+  const auto prompt = render_chat(text.chat_template ? &*text.chat_template : nullptr, text.tokenizer.get(),
+                                  std::move(request).value());
   if (!prompt.ok()) throw Error(prompt.failure().message);
   std::cout << *prompt << std::flush;
   return 0;

@@ -1,21 +1,53 @@
 #include "engine/chat_context.h"
 
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "base/strings.h"
+#include "text/chat/template_forms.h"
 
 namespace quire {
+namespace {
 
-void add_chat_context(ChatRenderOptions& options, const Tokenizer* tokenizer) {
+Result<std::string> render_with(const ChatTemplate& chat_template, ContentFormat format,
+                                ChatRenderOptions options) {
+  if (const Status s = fit_messages(chat_template, format, options); !s.ok()) return s.failure();
+  return chat_template.render(options);
+}
+
+}  // namespace
+
+Result<std::string> render_chat(const ChatTemplate* model_template, const Tokenizer* tokenizer,
+                                ChatRequest request) {
+  ChatRenderOptions options;
+  options.messages = std::move(request.messages);
+  options.tools = std::move(request.tools);
+  options.documents = std::move(request.documents);
+  options.kwargs = std::move(request.kwargs);
+  options.add_generation_prompt = request.add_generation_prompt;
+  options.continue_final_message = request.continue_final_message;
+  options.special_tokens = std::move(request.special_tokens);
   if (tokenizer != nullptr) {
-    if (!options.bos_token && !tokenizer->bos_token().empty()) options.bos_token = tokenizer->bos_token();
-    if (!options.eos_token && !tokenizer->eos_token().empty()) options.eos_token = tokenizer->eos_token();
+    const auto& named = tokenizer->named_tokens();
+    options.special_tokens.insert(named.begin(), named.end());
   }
   if (const char* text = std::getenv("QUIRE_NOW")) {
-    auto now = parse_now(text);
+    const auto now = parse_now(text);
     if (!now.ok()) throw Error(cat("QUIRE_NOW: ", now.failure().message));
     options.now = *now;
   }
+  if (request.chat_template.empty()) {
+    if (model_template == nullptr) return invalid_argument("the model has no chat template", "chat_template");
+    return render_with(*model_template, request.content_format, std::move(options));
+  }
+  std::optional<ChatTemplate> given;
+  try {
+    given = ChatTemplate::parse(std::move(request.chat_template), "chat_template");
+  } catch (const Error& error) {
+    return invalid_argument(error.what(), "chat_template");
+  }
+  return render_with(*given, request.content_format, std::move(options));
 }
 
 }  // namespace quire

@@ -16,14 +16,11 @@ Result<PooledText> encode_pair(const Engine& engine, std::string_view query, std
     if (engine.model().has_token_types) text.second_text = static_cast<int32_t>(pair.second);
     return text;
   }
-  ChatRenderOptions options;
-  options.messages = nlohmann::ordered_json::array();
-  options.messages.push_back({{"role", "query"}, {"content", query}});
-  options.messages.push_back({{"role", "document"}, {"content", document}});
-  if (!instruction.empty()) options.kwargs["instruction"] = instruction;
-  options.add_generation_prompt = true;
-  add_chat_context(options, engine.tokenizer());
-  const auto rendered = engine.chat_template()->render(options);
+  ChatRequest request;
+  request.messages.push_back({{"role", "query"}, {"content", query}});
+  request.messages.push_back({{"role", "document"}, {"content", document}});
+  if (!instruction.empty()) request.kwargs["instruction"] = instruction;
+  const auto rendered = render_chat(engine.chat_template(), engine.tokenizer(), std::move(request));
   if (!rendered.ok()) return rendered.failure();
   text.ids = engine.tokenizer()->encode_rendered(*rendered, yield_point);
   return text;

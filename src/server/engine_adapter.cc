@@ -48,21 +48,8 @@ class EngineAdapter final : public ServingEngine {
     return std::string(engine_.tokenizer()->id_to_token(id));
   }
 
-  Result<std::string> render_chat(const ChatPrompt& prompt) const override {
-    ChatRenderOptions options;
-    options.messages = prompt.messages;
-    options.tools = prompt.tools;
-    options.documents = prompt.documents;
-    options.kwargs = prompt.kwargs;
-    options.add_generation_prompt = prompt.add_generation_prompt;
-    options.continue_final_message = prompt.continue_final_message;
-    add_chat_context(options, engine_.tokenizer());
-    auto text = prompt.chat_template.empty() ? engine_.chat_template()->render(options)
-                                             : render_given(prompt.chat_template, options);
-    if (text.ok()) return text;
-    Failure failure = text.failure();
-    if (failure.param.empty()) failure.param = "messages";
-    return failure;
+  Result<std::string> render_chat(ChatRequest request) const override {
+    return quire::render_chat(engine_.chat_template(), engine_.tokenizer(), std::move(request));
   }
 
   Result<RequestId> submit(std::vector<Submission> requests) override {
@@ -78,14 +65,6 @@ class EngineAdapter final : public ServingEngine {
   bool reset_prefix_cache() override { return engine_.reset_prefix_cache(); }
 
  private:
-  static Result<std::string> render_given(const std::string& source, const ChatRenderOptions& options) {
-    try {
-      return ChatTemplate::parse(source, "chat_template").render(options);
-    } catch (const Error& e) {
-      return invalid_argument(e.what(), "chat_template");
-    }
-  }
-
   Engine& engine_;
   mutable std::once_flag measured_;
   mutable size_t max_token_bytes_ = 1;

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,22 +18,9 @@
 #include "engine/engine.h"
 #include "engine/engine_view.h"
 #include "engine/text_pairs.h"
+#include "text/chat/messages.h"
 
 namespace quire {
-
-// Objects keep the order of their fields: a chat template prints a tool's schema as the client wrote it.
-using Json = nlohmann::ordered_json;
-
-// The input of a chat template.
-struct ChatPrompt {
-  Json messages = Json::array();
-  Json tools;                    // null = no tools
-  Json documents;                // null = no documents
-  Json kwargs = Json::object();  // more variables of the template
-  std::string chat_template;     // empty = the model's
-  bool add_generation_prompt = true;
-  bool continue_final_message = false;
-};
 
 class ServingEngine : public RequestPort {
  public:
@@ -66,7 +52,7 @@ class ServingEngine : public RequestPort {
   virtual std::string token_name(TokenId id) const = 0;
 
   // Needs a chat template. Fails with the message of the template if it rejects the conversation.
-  virtual Result<std::string> render_chat(const ChatPrompt& prompt) const = 0;
+  virtual Result<std::string> render_chat(ChatRequest request) const = 0;
 
   // Same as the functions of Engine.
   virtual bool drain(std::chrono::milliseconds timeout) = 0;

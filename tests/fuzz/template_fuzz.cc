@@ -7,8 +7,6 @@
 namespace quire {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 ChatRenderOptions make_options() {
   ChatRenderOptions options;
   options.messages = Json::parse(R"([
@@ -17,8 +15,8 @@ ChatRenderOptions make_options() {
     {"role": "assistant", "content": null, "tool_calls": [{"type": "function", "id": "c1",
       "function": {"name": "f", "arguments": {"b": 1, "a": "z"}}}]}])");
   options.tools = Json::parse(R"([{"type": "function", "function": {"name": "f", "parameters": {}}}])");
-  options.bos_token = "<s>";
-  options.eos_token = "</s>";
+  options.special_tokens["bos_token"] = "<s>";
+  options.special_tokens["eos_token"] = "</s>";
   options.kwargs = Json::parse(R"({"enable_thinking": true})");
   options.now = LocalTime{};
   return options;

@@ -125,6 +125,8 @@ def test_chat_renders_the_template(llm):
     assert own.prompt == "Hello!"
     with pytest.raises(UnsupportedError, match="image_url"):
         llm.chat([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])
+    with pytest.raises(ValidationError, match="messages\\[1\\].role"):
+        llm.chat([*messages, {"content": "a"}])
 
 
 def test_beam_search_ranks_its_sequences(llm):

@@ -98,7 +98,7 @@ BenchRequest from_entry(const PromptEntry& entry, const DatasetOptions& options)
   BenchRequest request;
   request.text = entry.text;
   request.token_ids = entry.token_ids;
-  request.messages = entry.messages;
+  request.chat = entry.chat;
   request.input_len = static_cast<int32_t>(entry.token_ids.size());
   request.output_len = options.force_output_len ? options.output_len : std::max(1, entry.params.max_tokens);
   return request;
@@ -213,7 +213,7 @@ int64_t cut_lengths(std::vector<BenchRequest>& requests, int32_t max_model_len) 
   if (max_model_len < 2) return 0;
   int64_t num_cut = 0;
   for (auto& request : requests) {
-    if (!request.text.empty() || !request.messages.empty()) continue;
+    if (!request.text.empty() || !request.chat.empty()) continue;
     if (request.input_len + request.output_len <= max_model_len) continue;
     request.output_len = std::min(request.output_len, max_model_len - 1);
     request.input_len = std::min(request.input_len, max_model_len - request.output_len);

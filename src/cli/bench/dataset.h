@@ -11,16 +11,16 @@
 
 namespace quire::cli {
 
-// One request. Exactly one of text, messages and token_ids is set; before fill_tokens() a random request has
+// One request. Exactly one of text, chat and token_ids is set; before fill_tokens() a random request has
 // a length only.
 struct BenchRequest {
   std::string text;
-  std::vector<ChatMessage> messages;
+  std::string chat;  // a JSON object with messages
   std::vector<TokenId> token_ids;
   int32_t input_len = 0;   // tokens; 0 = unknown until the text is tokenized
   int32_t output_len = 0;  // tokens to generate
   double arrival = 0.0;    // seconds since the first request of the trace
-  bool random() const { return text.empty() && messages.empty() && token_ids.empty(); }
+  bool random() const { return text.empty() && chat.empty() && token_ids.empty(); }
 };
 
 struct RandomLengths {
@@ -52,7 +52,7 @@ std::vector<BenchRequest> read_dataset(const std::string& path, const DatasetOpt
 
 // Truncates requests of known length so that input and output fit into max_model_len (0 = no limit): first
 // the output, leaving room for a prompt, then the prompt. Returns the number of truncated requests. Texts and
-// messages are not changed.
+// conversations are not changed.
 int64_t cut_lengths(std::vector<BenchRequest>& requests, int32_t max_model_len);
 
 // Gives random requests token ids in [first, last) that satisfy `allowed` (empty = all ids).

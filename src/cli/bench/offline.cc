@@ -53,23 +53,16 @@ void take_output(RequestRecord& record, const RequestOutput& output, double now)
   if (output.failure) record.error = output.failure->message.empty() ? "failed" : output.failure->message;
 }
 
-nlohmann::ordered_json messages_json(const std::vector<ChatMessage>& messages) {
-  auto list = nlohmann::ordered_json::array();
-  for (const auto& message : messages) list.push_back({{"role", message.role}, {"content", message.content}});
-  return list;
-}
-
-std::vector<TokenId> chat_tokens(const Engine& engine, const std::vector<ChatMessage>& messages) {
-  if (engine.chat_template() == nullptr) {
+std::vector<TokenId> chat_tokens(const Engine& engine, const std::string& chat) {
+  const auto fields = parse_request_json(chat, "the conversation");
+  auto request = fields.ok() ? read_chat_request(*fields) : fields.failure();
+  if (!request.ok()) throw Error(request.failure().message);
+  if (engine.chat_template() == nullptr && request->chat_template.empty())
     throw Error("the dataset has messages but the model has no chat template; use --chat-template FILE");
-  }
-  ChatRenderOptions options;
-  options.messages = messages_json(messages);
-  add_chat_context(options, engine.tokenizer());
-  const Result<std::string> prompt = engine.chat_template()->render(options);
+  const auto prompt = render_chat(engine.chat_template(), engine.tokenizer(), std::move(request).value());
   if (!prompt)
     throw Error(cat("the chat template rejects a prompt of the dataset: ", prompt.failure().message));
-  return engine.tokenizer()->encode_rendered(*prompt.operator->());
+  return engine.tokenizer()->encode_rendered(*prompt);
 }
 
 }  // namespace
@@ -82,8 +75,8 @@ void tokenize_requests(std::vector<BenchRequest>& requests, const Engine& engine
     if (!request.token_ids.empty()) continue;
     if (tokenizer == nullptr)
       throw Error("the dataset has texts but the model has no tokenizer; use prompts given as token ids");
-    request.token_ids = request.messages.empty() ? tokenizer->encode(request.text, true)
-                                                 : chat_tokens(engine, request.messages);
+    request.token_ids =
+        request.chat.empty() ? tokenizer->encode(request.text, true) : chat_tokens(engine, request.chat);
     request.input_len = static_cast<int32_t>(request.token_ids.size());
   }
 }

@@ -16,6 +16,7 @@
 #include "cli/bench/load.h"
 #include "cli/flags.h"
 #include "cli/progress.h"
+#include "text/chat/messages.h"
 
 namespace quire::cli {
 namespace {
@@ -98,20 +99,25 @@ ServerModel find_model(const Url& url, const Address& address, const ServeBenchF
   return model;
 }
 
-ordered_json chat_messages(const BenchRequest& request) {
-  if (request.messages.empty()) return ordered_json::array({{{"role", "user"}, {"content", request.text}}});
-  auto list = ordered_json::array();
-  for (const auto& message : request.messages)
-    list.push_back({{"role", message.role}, {"content", message.content}});
-  return list;
+// Adds the conversation: the fields of a line of the dataset, or its text as the message of a user.
+void write_conversation(const BenchRequest& request, ordered_json& body) {
+  if (request.chat.empty()) {
+    body["messages"] = ordered_json::array({{{"role", "user"}, {"content", request.text}}});
+    return;
+  }
+  const ordered_json line = ordered_json::parse(request.chat);
+  for (const std::string_view field : kChatFields) {
+    const std::string name(field);
+    if (line.contains(name)) body[name] = line[name];
+  }
 }
 
 std::string body_of(const BenchRequest& request, const ServerModel& model, const ServeBenchFlags& f) {
   ordered_json body = {{"model", model.name}};
   if (f.chat()) {
     if (!request.token_ids.empty()) throw Error("prompts given as token ids need --endpoint /v1/completions");
-    body["messages"] = chat_messages(request);
-  } else if (!request.messages.empty()) {
+    write_conversation(request, body);
+  } else if (!request.chat.empty()) {
     throw Error("prompts given as messages need --endpoint /v1/chat/completions");
   } else if (!request.token_ids.empty()) {
     body["prompt"] = request.token_ids;

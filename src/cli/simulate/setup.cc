@@ -15,6 +15,7 @@
 #include "cli/progress.h"
 #include "cli/simulate/simulate.h"
 #include "engine/loader.h"
+#include "text/chat/messages.h"
 
 namespace quire::cli {
 namespace {
@@ -43,6 +44,21 @@ bool is_length_trace(const std::string& path) {
   return object.is_object() && object.contains("input_length");
 }
 
+// The texts of a conversation; empty if there is none.
+std::vector<std::string> texts_of_chat(const std::string& chat) {
+  std::vector<std::string> texts;
+  const auto fields = parse_request_json(chat, "the conversation");
+  if (!fields.ok()) return texts;
+  for (const Json& message : fields->at("messages")) {
+    const Json& content = message.contains("content") ? message["content"] : Json();
+    if (content.is_string()) texts.push_back(content.get<std::string>());
+    if (!content.is_array()) continue;
+    for (const Json& part : content)
+      texts.push_back(part.is_string() ? part.get<std::string>() : part.value("text", ""));
+  }
+  return texts;
+}
+
 // Reads texts (ShareGPT, prompts) and counts their tokens with MODEL's tokenizer. The simulated prompts share
 // no prefixes.
 sim::Trace read_texts(const SimulateFlags& flags, int64_t max_requests) {
@@ -59,7 +75,7 @@ sim::Trace read_texts(const SimulateFlags& flags, int64_t max_requests) {
     sim::TraceRequest& added = trace.requests.emplace_back();
     int64_t length = request.input_len;
     if (length == 0) length = count(request.text);
-    for (const ChatMessage& message : request.messages) length += count(message.content);
+    for (const std::string& text : texts_of_chat(request.chat)) length += count(text);
     added.input_len = static_cast<int32_t>(std::max<int64_t>(1, length));
     added.output_len = request.output_len;
   }

@@ -318,4 +318,25 @@ Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::option
   return {};
 }
 
+Result<ChatRequest> read_chat_fields(FieldReader& fields, const ApiOptions& options,
+                                     const YieldPoint& yield_point) {
+  for (const std::string_view name : kChatFields) (void)fields.any(name);
+  if (const Json* tools = fields.array("tools")) {
+    for (const Json& tool : *tools) {
+      const bool has_function = tool.is_object() && tool.contains("function") && tool["function"].is_object();
+      if (!has_function || !tool["function"].contains("name") || !tool["function"]["name"].is_string()) {
+        return invalid_argument(
+            "tools must be objects {\"type\": \"function\", \"function\": {\"name\", ...}}", "tools");
+      }
+    }
+  }
+  auto request = read_chat_request(fields.body(), MediaParts::kRefuse, yield_point);
+  if (request.ok() && !request->chat_template.empty() && !options.trust_request_chat_template) {
+    return invalid_argument(
+        "this server does not accept chat templates in requests (--trust-request-chat-template allows them)",
+        "chat_template");
+  }
+  return request;
+}
+
 }  // namespace quire

@@ -48,9 +48,8 @@ Truncation read_truncation(FieldReader& fields);
 Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::optional<int32_t> wanted,
                   int32_t default_max_tokens, const ModelInfo& model);
 
-// Reads the input of a chat template: messages, tools, documents, chat_template_kwargs and related flags.
-// Throws Cancelled soon after `yield_point` is cancelled.
-Result<ChatPrompt> read_chat_prompt(FieldReader& fields, const ApiOptions& options,
-                                    const YieldPoint& yield_point = {});
+// read_chat_request() for the fields of a body.
+Result<ChatRequest> read_chat_fields(FieldReader& fields, const ApiOptions& options,
+                                     const YieldPoint& yield_point = {});
 
 }  // namespace quire

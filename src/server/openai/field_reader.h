@@ -17,9 +17,7 @@
 
 namespace quire {
 
-// The body as a JSON object. Fails if it is not JSON, not UTF-8 or not an object, if it is nested too deeply,
-// or if parsing it would take too much time or memory. The message contains the position or the limit. Throws
-// Cancelled soon after `yield_point` is cancelled.
+// The body as a JSON object; fails like parse_request_json(), and if it is not an object.
 Result<Json> parse_json_object(std::string_view body, const YieldPoint& yield_point = {});
 
 // A field that is absent or null reads as nullopt. A field of the wrong type reads as nullopt too, and ok()
@@ -50,6 +48,7 @@ class FieldReader {
   bool ok() const { return !failure_.has_value(); }
   const Failure& failure() const { return *failure_; }
 
+  const Json& body() const { return object_; }
   // Fields that were never read.
   std::vector<std::string> unread() const;
 
@@ -63,8 +62,5 @@ class FieldReader {
 
 // `array` as token ids below vocab_size; the failure names the element.
 Result<std::vector<TokenId>> read_token_ids(const Json& array, std::string_view name, int32_t vocab_size);
-
-// "a string", "an object", ...
-std::string_view json_type_name(const Json& value);
 
 }  // namespace quire

@@ -201,7 +201,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   refuse_tools(fields);
   if (!fields.ok()) return fields.failure();
-  auto chat = read_chat_prompt(fields, options, yield_point);
+  auto chat = read_chat_fields(fields, options, yield_point);
   if (!chat.ok()) return chat.failure();
   settle_unread(fields, options, spec.ignored_params);
   if (!fields.ok()) return fields.failure();
@@ -213,7 +213,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
         "messages");
   }
   if (!engine.has_tokenizer()) return no_tokenizer("messages");
-  auto text = engine.render_chat(*chat);
+  auto text = engine.render_chat(std::move(chat).value());
   if (!text.ok()) return text.failure();
   if (const Status s = check_size(*text, truncation, engine, "messages"); !s.ok()) return s.failure();
   PromptInput prompt;

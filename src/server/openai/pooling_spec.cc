@@ -175,12 +175,12 @@ Status read_input(Reading& r) {
 
 // A conversation instead of `input`, rendered by the chat template.
 Status read_messages(Reading& r) {
-  auto prompt = read_chat_prompt(r.fields, r.options, r.yield_point);
+  auto prompt = read_chat_fields(r.fields, r.options, r.yield_point);
   if (!prompt.ok()) return prompt.failure();
   prompt->add_generation_prompt = r.fields.boolean("add_generation_prompt").value_or(false);
   if (!r.engine.has_tokenizer() || (!r.engine.has_chat_template() && prompt->chat_template.empty()))
     return invalid_argument("the model has no chat template: send `input`", "messages");
-  auto text = r.engine.render_chat(*prompt);
+  auto text = r.engine.render_chat(std::move(prompt).value());
   if (!text.ok()) return text.failure();
   return r.add({r.engine.encode_rendered(*text, r.yield_point), {}, 0});
 }

@@ -52,14 +52,14 @@ Result<std::string> tokenize_content(FieldReader& fields, const ServingEngine& e
 Result<std::vector<TokenId>> encode_chat(FieldReader& fields, const ApiState& state,
                                          const YieldPoint& yield_point) {
   const bool add_special = fields.boolean("add_special_tokens").value_or(false);
-  auto prompt = read_chat_prompt(fields, state.options, yield_point);
+  auto prompt = read_chat_fields(fields, state.options, yield_point);
   if (!prompt.ok()) return prompt.failure();
   if (!state.engine.has_chat_template() && prompt->chat_template.empty()) {
     return invalid_argument(
         "the model has no chat template: start the server with --chat-template FILE, or send a prompt",
         "messages");
   }
-  auto text = state.engine.render_chat(*prompt);
+  auto text = state.engine.render_chat(std::move(prompt).value());
   if (!text.ok()) return text.failure();
   return add_special ? state.engine.encode(*text, true, yield_point)
                      : state.engine.encode_rendered(*text, yield_point);

@@ -7,11 +7,10 @@
 #include "text/chat/jinja/interpreter.h"
 #include "text/chat/jinja/json_text.h"
 #include "text/chat/jinja/parser.h"
+#include "text/chat/template_forms.h"
 
 namespace quire {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 // The value of a variable of the template; missing if it is not defined.
 jinja::Value variable(jinja::Heap& heap, const ChatRenderOptions& options, const Json& messages,
@@ -24,8 +23,8 @@ jinja::Value variable(jinja::Heap& heap, const ChatRenderOptions& options, const
   if (name == "tools") return jinja::from_json(heap, options.tools);
   if (name == "documents") return jinja::from_json(heap, options.documents);
   if (name == "add_generation_prompt") return jinja::Value::boolean(options.add_generation_prompt);
-  if (name == "bos_token" && options.bos_token) return heap.string(*options.bos_token);
-  if (name == "eos_token" && options.eos_token) return heap.string(*options.eos_token);
+  if (const auto token = options.special_tokens.find(name); token != options.special_tokens.end())
+    return heap.string(token->second);
   if (const auto* global = jinja::find_global(name))
     return jinja::Value::of(heap.create<jinja::Function>(global));
   return {};
@@ -58,6 +57,7 @@ ChatTemplate ChatTemplate::parse(std::string source, std::string origin) {
   ChatTemplate result;
   result.source_ = std::move(source);
   result.program_ = std::move(program);
+  result.forms_ = std::make_unique<TemplateForms>();
   return result;
 }
 

@@ -4,36 +4,35 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "base/error.h"
 #include "text/chat/clock.h"
+#include "text/chat/request_json.h"
 
 namespace quire {
 
+class TemplateForms;
 namespace jinja {
 class Program;
 }
 
 // Inputs of one rendering. JSON of the request is passed on unchanged; the template interprets it.
 struct ChatRenderOptions {
-  nlohmann::ordered_json messages;          // array of objects
-  nlohmann::ordered_json tools, documents;  // null if absent; the template sees none
+  Json messages;          // array of objects
+  Json tools, documents;  // null if absent; the template sees none
   bool add_generation_prompt = true;
-  bool continue_final_message =
-      false;  // the prompt ends within the last message, so that the model continues it
-  std::optional<std::string> bos_token, eos_token;  // nullopt: undefined in the template
-  nlohmann::ordered_json
-      kwargs;                    // additional variables, null or an object; they override all except messages
+  // The prompt ends within the last message, so that the model continues it.
+  bool continue_final_message = false;
+  std::map<std::string, std::string>
+      special_tokens;            // bos_token, image_token, ...: variables of the template
+  Json kwargs;                   // additional variables, null or an object; they override all except messages
   std::optional<LocalTime> now;  // for strftime_now; nullopt = the current time
   // Rendering fails with kOverloaded soon after the flag is set; null = it cannot be cancelled.
   const std::atomic<bool>* cancelled = nullptr;
-  // Like transformers 5.20 and later, also provides a message's reasoning as `reasoning_content` and
-  // `thinking`.
-  bool alias_reasoning_fields = false;
 };
 
 // Limits of a template. The memory limit is in addition to a multiple of the size of the request.
@@ -60,11 +59,14 @@ class ChatTemplate {
   const std::string& source() const { return source_; }
   // Whether the template refers to the variable `name` ("tools", "enable_thinking").
   bool uses(const std::string& name) const;
+  // For fit_messages().
+  TemplateForms& forms() const { return *forms_; }
 
  private:
   ChatTemplate();
   std::string source_;
   std::unique_ptr<const jinja::Program> program_;
+  std::unique_ptr<TemplateForms> forms_;
 };
 
 }  // namespace quire

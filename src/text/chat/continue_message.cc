@@ -5,28 +5,11 @@
 namespace quire {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 constexpr std::string_view kTag = "CONTINUE_FINAL_MESSAGE_TAG ";
 constexpr std::string_view kBareTag = kTag.substr(0, kTag.size() - 1);
 
 Failure bad(std::string message) {
   return invalid_argument(std::move(message), "messages");
-}
-
-void alias_reasoning(Json& message) {
-  if (!message.is_object()) return;
-  for (const char* name : {"reasoning_content", "thinking", "reasoning"}) {
-    const auto at = message.find(name);
-    if (at == message.end() || at->is_null()) continue;
-    const Json reasoning = *at;
-    Json aliased = Json::object();
-    if (!message.contains("thinking")) aliased["thinking"] = reasoning;
-    for (const auto& [key, value] : message.items()) aliased[key] = value;
-    aliased["reasoning_content"] = reasoning;
-    message = std::move(aliased);
-    return;
-  }
 }
 
 // Appends the tag to the last text of the final message.
@@ -53,13 +36,9 @@ Status tag_content(Json& content, std::string& final_text) {
 }  // namespace
 
 Status prepare_messages(const ChatRenderOptions& options, const std::string& source, PreparedMessages& out) {
-  if (options.alias_reasoning_fields) {
-    out.changed = options.messages;
-    for (auto& message : *out.changed) alias_reasoning(message);
-  }
   if (!options.continue_final_message) return {};
   if (options.messages.empty()) return bad("continue_final_message is set but the conversation is empty!");
-  if (!out.changed) out.changed = options.messages;
+  out.changed = options.messages;
   Json& last = out.changed->back();
   if (!last.is_object() || !last.contains("content") || last["content"].is_null()) {
     return bad("continue_final_message is set but the final message has no \"content\" to continue!");

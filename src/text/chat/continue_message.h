@@ -3,7 +3,6 @@
 // tag.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -14,10 +13,10 @@ namespace quire {
 
 // The messages passed to the template: those of the request, or a modified copy.
 struct PreparedMessages {
-  std::optional<nlohmann::ordered_json> changed;
+  std::optional<Json> changed;
   std::string final_text;  // the text to continue, without the tag
 
-  const nlohmann::ordered_json& messages(const ChatRenderOptions& options) const {
+  const Json& messages(const ChatRenderOptions& options) const {
     return changed ? *changed : options.messages;
   }
 };

@@ -139,7 +139,7 @@ TEST(BenchDataset, ReadsJsonLines) {
   EXPECT_THAT(requests[1].token_ids, testing::ElementsAre(1, 2, 3));
   EXPECT_EQ(requests[1].input_len, 3);
   EXPECT_EQ(requests[1].output_len, 40);
-  EXPECT_EQ(requests[2].messages.at(0).content, "hi");
+  EXPECT_EQ(requests[2].chat, R"({"messages": [{"role": "user", "content": "hi"}]})");
   EXPECT_EQ(requests[3].text, "first");
   EXPECT_TRUE(requests[4].random());
   EXPECT_EQ(requests[4].input_len, 6758);

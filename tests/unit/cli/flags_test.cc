@@ -172,7 +172,7 @@ TEST(Prompts, ReadsSamplingFieldsFromJsonLines) {
   EXPECT_EQ(entries[1].token_ids, (std::vector<TokenId>{1, 2}));
   EXPECT_EQ(entries[1].params.n, 3);
   EXPECT_EQ(entries[1].params.seed, 9);
-  EXPECT_EQ(entries[2].messages[0].content, "hi");
+  EXPECT_EQ(entries[2].chat, R"({"messages": [{"role": "user", "content": "hi"}]})");
 }
 
 TEST(Prompts, ReportsInvalidLines) {

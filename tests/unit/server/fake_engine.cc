@@ -46,17 +46,19 @@ std::string FakeEngine::decode(std::span<const TokenId> ids, bool, const YieldPo
   return text;
 }
 
-Result<std::string> FakeEngine::render_chat(const ChatPrompt& prompt) const {
+Result<std::string> FakeEngine::render_chat(ChatRequest request) const {
   {
     const std::lock_guard lock(mutex_);
-    last_chat_ = prompt;
+    last_chat_ = request;
   }
   std::string text;
-  for (const Json& m : prompt.messages) {
+  for (const Json& m : request.messages) {
     if (m["role"] == "refused") return invalid_argument("this role is refused by the template");
-    text += cat(m["role"].get<std::string>(), ":", m["content"].get<std::string>(), ";");
+    const Json content = m.value("content", Json(""));
+    text += cat(m["role"].get<std::string>(), ":",
+                content.is_string() ? content.get<std::string>() : content.dump(), ";");
   }
-  if (prompt.add_generation_prompt) text += "assistant:";
+  if (request.add_generation_prompt) text += "assistant:";
   return text;
 }
 
@@ -147,7 +149,7 @@ std::vector<SharedSamplingParams> FakeEngine::active_sampling() const {
   return all;
 }
 
-ChatPrompt FakeEngine::last_chat() const {
+ChatRequest FakeEngine::last_chat() const {
   const std::lock_guard lock(mutex_);
   return last_chat_;
 }

@@ -42,7 +42,7 @@ class FakeEngine final : public ServingEngine {
   bool is_special(TokenId id) const override { return id >= kBos; }
   size_t max_token_bytes() const override { return 1; }
   std::string token_name(TokenId id) const override { return "<" + std::to_string(id) + ">"; }
-  Result<std::string> render_chat(const ChatPrompt& prompt) const override;
+  Result<std::string> render_chat(ChatRequest request) const override;
   Result<RequestId> submit(std::vector<Submission> requests) override;
   void abort(RequestId first, size_t count) override;
   bool drain(std::chrono::milliseconds timeout) override;
@@ -89,7 +89,7 @@ class FakeEngine final : public ServingEngine {
   int64_t num_aborted() const { return num_aborted_.load(); }
   Request last_request() const;
   std::vector<SharedSamplingParams> active_sampling() const;
-  ChatPrompt last_chat() const;
+  ChatRequest last_chat() const;
 
  private:
   struct Active {
@@ -111,7 +111,7 @@ class FakeEngine final : public ServingEngine {
   std::condition_variable changed_;
   std::map<RequestId, Active> active_;
   Request last_request_;
-  mutable ChatPrompt last_chat_;
+  mutable ChatRequest last_chat_;
   RequestId next_ = 1;
   int num_submits_ = 0;
   bool held_ = false;

@@ -271,17 +271,17 @@ TEST_F(RequestsTest, RejectsInvalidChatMessages) {
   EXPECT_EQ(image.failure().kind, ErrorKind::kUnsupported);
 }
 
-TEST_F(RequestsTest, ConvertsMessagesForTheTemplate) {
+TEST_F(RequestsTest, PassesMessagesToTheTemplate) {
   const auto spec = chat(R"({"messages":[
     {"role":"system","content":[{"type":"text","text":"one"},{"type":"text","text":"two"}]},
     {"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"f","arguments":"{\"z\":1,\"a\":2}"}}]},
     {"role":"tool","tool_call_id":"c1","content":"42"}],
     "chat_template_kwargs":{"enable_thinking":false},"reasoning_effort":"low","documents":[{"text":"d"}]})");
   ASSERT_TRUE(spec.ok()) << spec.failure().message;
-  const ChatPrompt prompt = engine.last_chat();
-  EXPECT_EQ(prompt.messages[0]["content"], "one\ntwo");
-  EXPECT_EQ(prompt.messages[1]["content"], "");
-  EXPECT_EQ(prompt.messages[1]["tool_calls"][0]["function"]["arguments"].dump(), R"({"z":1,"a":2})");
+  const ChatRequest prompt = engine.last_chat();
+  EXPECT_EQ(prompt.messages[0]["content"][1]["text"], "two");
+  EXPECT_FALSE(prompt.messages[1].contains("content"));
+  EXPECT_EQ(prompt.messages[1]["tool_calls"][0]["function"]["arguments"], R"({"z":1,"a":2})");
   EXPECT_EQ(prompt.messages[2]["tool_call_id"], "c1");
   EXPECT_EQ(prompt.kwargs["enable_thinking"], false);
   EXPECT_EQ(prompt.kwargs["reasoning_effort"], "low");
@@ -306,7 +306,7 @@ TEST_F(RequestsTest, PassesToolsToTheTemplateUnlessNoneMayBeCalled) {
   const Json body = Json::parse(R"({"messages":[{"role":"user","content":"a"}],
     "tools":[{"type":"function","function":{"name":"f","parameters":{"z":1,"a":2}}}]})");
   FieldReader fields(body);
-  const auto prompt = read_chat_prompt(fields, {});
+  const auto prompt = read_chat_fields(fields, {});
   ASSERT_TRUE(prompt.ok());
   EXPECT_EQ(prompt->tools[0]["function"]["parameters"].dump(), R"({"z":1,"a":2})");
   ASSERT_TRUE(

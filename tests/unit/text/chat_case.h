@@ -29,8 +29,10 @@ inline ChatRenderOptions case_options(const Json& entry, const std::string& now)
   options.documents = get("documents");
   options.add_generation_prompt = entry.value("add_generation_prompt", false);
   options.continue_final_message = entry.value("continue_final_message", false);
-  if (const Json bos = get("bos_token"); bos.is_string()) options.bos_token = bos.get<std::string>();
-  if (const Json eos = get("eos_token"); eos.is_string()) options.eos_token = eos.get<std::string>();
+  if (const Json bos = get("bos_token"); bos.is_string())
+    options.special_tokens["bos_token"] = bos.get<std::string>();
+  if (const Json eos = get("eos_token"); eos.is_string())
+    options.special_tokens["eos_token"] = eos.get<std::string>();
   options.kwargs = get("kwargs");
   options.now = parse_now(now).value();
   return options;

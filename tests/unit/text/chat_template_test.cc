@@ -74,8 +74,8 @@ TEST(ChatTemplateRender, DefinesTokensOnlyIfGiven) {
   auto options = chat("[]");
   const std::string source = "{{ bos_token is defined }}{{ eos_token }}";
   EXPECT_EQ(rendered(source, options), "False");
-  options.bos_token = "<s>";
-  options.eos_token = "</s>";
+  options.special_tokens["bos_token"] = "<s>";
+  options.special_tokens["eos_token"] = "</s>";
   EXPECT_EQ(rendered(source, options), "True</s>");
 }
 
@@ -86,7 +86,7 @@ TEST(ChatTemplateRender, ToolsAndDocumentsAreNoneIfAbsent) {
 
 TEST(ChatTemplateRender, KwargsOverrideOtherVariables) {
   auto options = chat("[]");
-  options.bos_token = "<s>";
+  options.special_tokens["bos_token"] = "<s>";
   options.kwargs = {{"bos_token", "<mine>"}, {"enable_thinking", false}, {"add_generation_prompt", false}};
   EXPECT_EQ(rendered("{{ bos_token }}{{ enable_thinking }}{{ add_generation_prompt }}", options),
             "<mine>FalseFalse");
@@ -156,14 +156,6 @@ TEST(ChatContinue, FailsWithoutAMessageToContinue) {
   EXPECT_THAT(rendered(kPlain, options), HasSubstr("the conversation is empty"));
   options.messages = Json::parse(R"([{"role": "assistant", "content": null}])");
   EXPECT_THAT(rendered(kPlain, options), HasSubstr("has no \"content\" to continue"));
-}
-
-TEST(ChatReasoning, IsAvailableUnderAllNamesIfEnabled) {
-  auto options = chat(R"([{"role": "assistant", "content": "x", "reasoning": "r"}])");
-  const std::string source = "{{ messages[0].reasoning_content }}|{{ messages[0].thinking }}";
-  EXPECT_EQ(rendered(source, options), "|");
-  options.alias_reasoning_fields = true;
-  EXPECT_EQ(rendered(source, options), "r|r");
 }
 
 TEST(ChatClock, ParsesTimes) {

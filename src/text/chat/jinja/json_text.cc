@@ -8,11 +8,10 @@
 
 #include "text/chat/jinja/ops.h"
 #include "text/chat/jinja/unicode_text.h"
+#include "text/chat/request_json.h"
 
 namespace quire::jinja {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Value from_json_at(Heap& heap, const Json& json, int depth) {
   if (depth > kMaxValueDepth)
@@ -47,6 +46,8 @@ Value from_json_at(Heap& heap, const Json& json, int depth) {
       }
       return dict;
     }
+    case Json::value_t::binary:
+      return Value::of(heap.create<BigInt>(std::string(big_integer(json))));
     default:
       return Value::none();
   }
