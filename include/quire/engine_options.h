@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "quire/logprobs_mode.h"
+
 namespace quire {
 
 enum class SchedulingPolicy : uint8_t {
@@ -59,6 +61,7 @@ struct EngineOptions {
   double tpot_slo = 0.0;                           // target time per output token in seconds; 0 = none
   int32_t max_num_queued_requests = 4096;          // maximum waiting requests; more are rejected
   int32_t max_logprobs = 20;                       // maximum logprobs per token that a request may ask for
+  LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   std::string profile;        // file for a profile of the steps, written at the end; empty = none
   int32_t threads = 0;        // compute threads; 0 = the physical cores available to this process
   uint64_t seed = 0;          // for requests without a seed

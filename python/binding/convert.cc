@@ -173,6 +173,15 @@ const std::map<std::string, PreemptionMode>& preemption_modes() {
   return map;
 }
 
+const std::map<std::string, LogprobsMode>& logprobs_modes() {
+  static const std::map<std::string, LogprobsMode> map = {
+      {"raw_logprobs", LogprobsMode::kRawLogprobs},
+      {"raw_logits", LogprobsMode::kRawLogits},
+      {"processed_logprobs", LogprobsMode::kProcessedLogprobs},
+      {"processed_logits", LogprobsMode::kProcessedLogits}};
+  return map;
+}
+
 template <typename T>
 T choice(const std::map<std::string, T>& values, nb::handle value, const std::string& name) {
   const auto text = checked<std::string>(value, name);
@@ -299,6 +308,8 @@ EngineOptions to_options(const nb::dict& fields) {
       options.scheduling_policy = choice(policies(), value, name);
     } else if (name == "preemption_mode") {
       options.preemption_mode = choice(preemption_modes(), value, name);
+    } else if (name == "logprobs_mode") {
+      options.logprobs_mode = choice(logprobs_modes(), value, name);
     } else if (const auto field = option_fields().find(name); field != option_fields().end()) {
       std::visit([&, v = value](const auto member) { assign(options, member, v, name); }, field->second);
     } else {

@@ -11,7 +11,8 @@ namespace quire {
 
 struct TokenLogprob {
   TokenId token = -1;
-  float logprob = 0.0F;  // natural log, of the raw logits (before penalties, temperature and truncation)
+  float logprob = 0.0F;  // natural log, of the raw logits (before penalties, temperature and truncation), or
+                         // what EngineOptions::logprobs_mode chooses
 };
 
 // The sampled token (for a prompt: the prompt's token) of one position, with alternatives.
@@ -24,7 +25,7 @@ struct PositionLogprobs {
 struct SampledToken {
   SeqId seq = -1;
   TokenId token = -1;
-  float logprob = 0.0F;                    // from the raw logits; always set
+  float logprob = 0.0F;                    // as in TokenLogprob; always set
   std::vector<PositionLogprobs> logprobs;  // one entry if the request asked for logprobs, otherwise empty
 };
 

@@ -101,6 +101,7 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   info.max_num_batched_tokens = batched_tokens(config, spec, model_len);
   options.max_num_batched_tokens = info.max_num_batched_tokens;
   options.max_model_len = static_cast<int32_t>(model_len);
+  options.logprobs_mode = config.logprobs_mode;
   const int64_t workspace = model.runtime->workspace_bytes(options);
   // The system counts mapped weights as available memory, but every step reads them.
   const AvailableMemory available = available_memory();

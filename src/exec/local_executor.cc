@@ -38,7 +38,8 @@ LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool&
     return;
   }
   logits_ = Buffer(static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float));
-  for (int i = 0; i < pool.num_threads(); ++i) sampler_workspaces_.emplace_back(vocab_size_);
+  for (int i = 0; i < pool.num_threads(); ++i)
+    sampler_workspaces_.emplace_back(vocab_size_, options.logprobs_mode);
 }
 
 int64_t LocalExecutor::workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,
@@ -48,7 +49,8 @@ int64_t LocalExecutor::workspace_bytes(const Model& model, const OpTable& ops, c
                        model.activation_bytes(options.max_num_batched_tokens);
   if (model.pooler() != nullptr) return body + TextPooler::workspace_bytes(model);
   // A sampler's workspace holds about six words for each entry of the vocabulary.
-  return body + (kLogitRowsAtOnce + 6 * pool.num_threads()) * vocab_row;
+  const int64_t words = is_processed(options.logprobs_mode) ? 7 : 6;
+  return body + (kLogitRowsAtOnce + words * pool.num_threads()) * vocab_row;
 }
 
 void LocalExecutor::begin(const StepPlan& plan) {

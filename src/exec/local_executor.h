@@ -24,6 +24,7 @@ struct LocalExecutorOptions {
   KvLayout layout;
   int32_t max_num_batched_tokens = 0;
   int32_t max_model_len = 0;
+  LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   std::shared_ptr<DiskCache> disk;  // null = no disk tier
   OpProfile* profile = nullptr;     // records the calls of `ops`, or null; outlives the executor
 };

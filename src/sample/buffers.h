@@ -35,6 +35,7 @@ struct SamplerBuffers {
   std::vector<float> weights;       // [vocab_size]
   std::vector<Ranked> ranked;       // [vocab_size]
   std::vector<double> bucket_mass;  // [kNumBuckets]
+  std::vector<float> processed;     // [vocab_size] with a LogprobsMode of processed values, otherwise empty
   std::vector<LogitEdit> edits;     // grows to the maximum number of edits per row
 };
 

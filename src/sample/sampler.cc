@@ -23,8 +23,11 @@ constexpr uint32_t kBitsPerWord = 32;
 struct LogNorm {
   float max = 0.0F;
   double log_sum = 0.0;
+  bool as_logits = false;  // LogprobsMode: logits are reported as they are
 
-  float logprob(float logit) const { return static_cast<float>(double{logit} - double{max} - log_sum); }
+  float logprob(float logit) const {
+    return as_logits ? logit : static_cast<float>(double{logit} - double{max} - log_sum);
+  }
 };
 
 Failure not_numbers() {
@@ -157,8 +160,7 @@ std::span<const Ranked> sorted(const Row& row, SamplerBuffers& buffers) {
   return entries;
 }
 
-// Returns the k most probable tokens of a row of raw logits, most probable first. buffers.block_max must
-// describe this row.
+// Returns the k most probable tokens of a row, most probable first. buffers.block_max must describe this row.
 std::vector<TokenLogprob> most_likely(std::span<const float> logits, const LogNorm& norm, int32_t k,
                                       SamplerBuffers& buffers) {
   std::vector<TokenLogprob> top;
@@ -188,6 +190,16 @@ PositionLogprobs describe(std::span<const float> logits, const LogNorm& norm, To
   return position;
 }
 
+// Writes the logits that a token is drawn from to buffers.processed, -infinity for excluded tokens.
+void spread(const Row& row, SamplerBuffers& buffers) {
+  if (row.ids != nullptr) {
+    std::fill(buffers.processed.begin(), buffers.processed.end(), -std::numeric_limits<float>::infinity());
+  }
+  for (size_t i = 0; i < row.values.size(); ++i) {
+    buffers.processed[static_cast<size_t>(row.id(i))] = row.values[i] * row.scale;
+  }
+}
+
 }  // namespace
 
 Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState& state, int64_t position,
@@ -208,14 +220,27 @@ Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState&
     }
     SampleOutcome outcome;
     outcome.token = row.id(index);
-    const bool row_changed = edits.any() || row.ids != nullptr;
+    std::span<const float> reported = logits;
+    LogNorm norm = filtered.raw;
+    bool row_changed = edits.any() || row.ids != nullptr;
+    if (is_processed(workspace.logprobs_mode())) {
+      spread(row, buffers);
+      reported = buffers.processed;
+      const Result<LogNorm> processed = log_norm(reported, buffers);
+      if (!processed) {
+        return processed.failure();
+      }
+      norm = *processed;
+      row_changed = false;
+    }
+    norm.as_logits = is_logits(workspace.logprobs_mode());
     edits.undo();
-    outcome.logprob = filtered.raw.logprob(logits[static_cast<size_t>(outcome.token)]);
+    outcome.logprob = norm.logprob(reported[static_cast<size_t>(outcome.token)]);
     if (params.logprobs) {
       if (row_changed) {
-        block_maxima(logits, buffers.block_max.data());
+        block_maxima(reported, buffers.block_max.data());
       }
-      outcome.logprobs = describe(logits, filtered.raw, outcome.token, *params.logprobs, buffers);
+      outcome.logprobs = describe(reported, norm, outcome.token, *params.logprobs, buffers);
     }
     return outcome;
   };
@@ -300,6 +325,7 @@ Result<PositionLogprobs> position_logprobs(std::span<const float> logits, TokenI
   if (!norm) {
     return norm.failure();
   }
+  norm->as_logits = is_logits(workspace.logprobs_mode());
   return describe(logits, *norm, chosen, k, buffers);
 }
 

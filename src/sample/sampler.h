@@ -31,7 +31,7 @@ struct BeamRow;  // sample/beam_search.h
 
 struct SampleOutcome {
   TokenId token = -1;
-  float logprob = 0.0F;                      // log-probability from the raw logits
+  float logprob = 0.0F;                      // what the workspace's LogprobsMode reports
   std::optional<PositionLogprobs> logprobs;  // if the request asks for logprobs
 };
 
@@ -60,9 +60,9 @@ Result<std::vector<TokenProbability>> filtered_distribution(std::span<float> log
 Status fill_beam_row(std::span<float> logits, const SamplingState& state, size_t count,
                      SamplerWorkspace& workspace, BeamRow& beam_row, TokenMask grammar = {});
 
-// For prompt_logprobs and echo: returns the log-probability and rank of `chosen` in the log-softmax of the
-// raw row, and the k most probable tokens (-1 = all). logits [vocab_size]; chosen in [0, vocab_size). Fails
-// with kInternal if the logits contain NaN.
+// For prompt_logprobs and echo: returns the log-probability (or logit, LogprobsMode) and rank of `chosen` in
+// the raw row, and the k most probable tokens (-1 = all). logits [vocab_size]; chosen in [0, vocab_size).
+// Fails with kInternal if the logits contain NaN.
 Result<PositionLogprobs> position_logprobs(std::span<const float> logits, TokenId chosen, int32_t k,
                                            SamplerWorkspace& workspace);
 

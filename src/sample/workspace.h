@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "quire/logprobs_mode.h"
+
 namespace quire {
 
 struct SamplerBuffers;  // sample/buffers.h, internal
@@ -12,16 +14,18 @@ struct SamplerBuffers;  // sample/buffers.h, internal
 // contents are valid within one call only. Not thread-safe.
 class SamplerWorkspace {
  public:
-  explicit SamplerWorkspace(int32_t vocab_size);
+  explicit SamplerWorkspace(int32_t vocab_size, LogprobsMode mode = LogprobsMode::kRawLogprobs);
   ~SamplerWorkspace();
   SamplerWorkspace(SamplerWorkspace&&) noexcept;
   SamplerWorkspace& operator=(SamplerWorkspace&&) noexcept;
 
   int32_t vocab_size() const { return vocab_size_; }
+  LogprobsMode logprobs_mode() const { return mode_; }
   SamplerBuffers& buffers() { return *buffers_; }
 
  private:
   int32_t vocab_size_ = 0;
+  LogprobsMode mode_ = LogprobsMode::kRawLogprobs;
   std::unique_ptr<SamplerBuffers> buffers_;
 };
 

@@ -272,6 +272,48 @@ TEST(Sampler, LogprobsUseTheRawLogits) {
   EXPECT_EQ(outcome.logprobs->top[1].token, 3);
 }
 
+TEST(Sampler, LogprobsModeSelectsRawOrProcessedValuesAndTheirScale) {
+  SamplingParams params;
+  params.temperature = 0.5F;
+  params.top_k = 2;
+  params.logit_bias = {{2, 1.5F}};
+  params.logprobs = 3;
+  const std::vector<float> row = {1.0F, 3.0F, 2.0F, -1.0F};
+  // Processed: bias makes token 2 the most likely (3.5), top_k keeps it and token 1, temperature doubles
+  // both.
+  const double raw_norm = std::log(std::exp(1.0) + std::exp(3.0) + std::exp(2.0) + std::exp(-1.0));
+  const double processed_norm = std::log(std::exp(7.0) + std::exp(6.0));
+  struct Case {
+    LogprobsMode mode;
+    double of_one;
+    double of_two;
+    bool two_first;
+  };
+  for (const Case& one :
+       {Case{LogprobsMode::kRawLogprobs, 3.0 - raw_norm, 2.0 - raw_norm, false},
+        Case{LogprobsMode::kRawLogits, 3.0, 2.0, false},
+        Case{LogprobsMode::kProcessedLogprobs, 6.0 - processed_norm, 7.0 - processed_norm, true},
+        Case{LogprobsMode::kProcessedLogits, 6.0, 7.0, true}}) {
+    SamplerWorkspace workspace(4, one.mode);
+    std::vector<float> logits = row;
+    const auto outcome = sample_token(logits, make_state(params, 4), 0, workspace);
+    ASSERT_TRUE(outcome.ok());
+    EXPECT_EQ(logits, row);
+    const PositionLogprobs& found = *outcome->logprobs;
+    ASSERT_EQ(found.top.size(), 3U);
+    EXPECT_EQ(found.top[0].token, one.two_first ? 2 : 1);
+    EXPECT_EQ(found.top[1].token, one.two_first ? 1 : 2);
+    EXPECT_NEAR(found.top[one.two_first ? 1 : 0].logprob, one.of_one, 1e-5);
+    EXPECT_NEAR(found.top[one.two_first ? 0 : 1].logprob, one.of_two, 1e-5);
+    EXPECT_EQ(found.top[2].logprob == -kInfinity, is_processed(one.mode));
+    EXPECT_EQ(found.rank, outcome->token == found.top[0].token ? 1 : 2);
+    EXPECT_EQ(outcome->logprob, found.chosen.logprob);
+    // Nothing is processed for the token of a prompt.
+    const auto prompt = position_logprobs(logits, 1, 0, workspace);
+    EXPECT_NEAR(prompt->chosen.logprob, is_logits(one.mode) ? 3.0 : 3.0 - raw_norm, 1e-5);
+  }
+}
+
 TEST(Sampler, LogprobsAreReturnedOnlyOnRequest) {
   SamplingParams params = greedy_params();
   EXPECT_FALSE(sample({0.0F, 1.0F}, make_state(params, 2)).logprobs.has_value());
