@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from quire import _core
 from quire.engine.arg_utils import AsyncEngineArgs, EngineArgs
+from quire.engine.llm_engine import LLMEngine
 from quire.exceptions import EngineDeadError, QueueOverflowError, QuireError, UnsupportedError, ValidationError
 from quire.inputs import PromptType, TextPrompt, TokensPrompt
 from quire.llm import LLM
@@ -67,6 +68,7 @@ __all__ = [
     "EngineDeadError",
     "FlatLogprobs",
     "LLM",
+    "LLMEngine",
     "Logprob",
     "PoolingOutput",
     "PoolingParams",

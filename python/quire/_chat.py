@@ -9,13 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from quire import _core
-from quire.exceptions import ValidationError
+from quire.exceptions import ChatTemplateResolutionError, ValidationError
 
 
 def render(core: _core.Engine, messages: Any, *, chat_template: str | None = None, content_format: str = "auto",
            add_generation_prompt: bool = True, continue_final_message: bool = False, tools: Any = None,
            documents: Any = None, kwargs: Mapping[str, Any] | None = None, keep_media: bool = False) -> str:
     """Renders a conversation with the chat template. The messages have the forms of the server's."""
+    if chat_template is None and core.info()["chat_template"] is None:
+        raise ChatTemplateResolutionError(f"{core.info()['name']}: has no chat template; pass chat_template",
+                                          parameter="chat_template")
     # A template, or the file of one.
     if chat_template is not None and "{" not in chat_template and os.path.exists(chat_template):
         with open(chat_template, encoding="utf-8") as file:

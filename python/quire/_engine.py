@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import os
+import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from quire import _core
 from quire.engine.arg_utils import EngineArgs
@@ -18,6 +20,7 @@ from quire.outputs import CompletionOutput, RequestOutput, RequestStateStats
 from quire.sampling_params import SamplingParams
 from quire.tokenizer import Tokenizer
 
+_P = TypeVar("_P")
 _engines: weakref.WeakSet[LoadedEngine] = weakref.WeakSet()
 
 
@@ -82,9 +85,10 @@ class LoadedEngine:
         self.args = args
         options = args._to_core()
         _fetch(args, options)
-        self.core = _core.Engine(options, None)
+        self.core = _start(options)
         self.info = self.core.info()
-        self.tokenizer = Tokenizer(self.core, self.info) if self.info["has_tokenizer"] else None
+        has_tokenizer = self.info["has_tokenizer"] and not args.skip_tokenizer_init
+        self.tokenizer = Tokenizer(self.core, self.info) if has_tokenizer else None
         _engines.add(self)
 
     @property
@@ -99,29 +103,111 @@ class LoadedEngine:
         """Raises ValidationError unless the model has the task."""
         if self.task == task:
             return
-        advice = {"generate": "", "embed": "; runner='pooling' makes embeddings with any text model"}.get(task, "")
-        raise ValidationError(f"{method} needs a model for the task '{task}', but {self.info['name']} "
-                              f"({self.info['architecture']}) is one for '{self.task}'{advice}")
+        advice = "; runner='pooling' makes embeddings with any text model" if task == "embed" else ""
+        api = {"embed": "Embedding API is not supported by this model", "classify":
+               "Classification API is not supported by this model"}.get(
+                   task, f"{method}() is only supported for generative models")
+        raise ValidationError(f"{api}: {method} needs a model for the task '{task}', but {self.info['name']} "
+                              f"({self.info['architecture']}) is one for '{self.task}'{advice}",
+                              parameter="model", value=self.info["name"])
+
+    def require_pooling(self, task: str | None, method: str) -> None:
+        """Raises ValidationError unless the model has the pooling task; None = any."""
+        if self.task == "generate":
+            raise ValidationError(f"{method}() is only supported for pooling models; runner='pooling' makes embeddings "
+                                  "with any text model", parameter="model", value=self.info["name"])
+        if task in (None, self.task):
+            return
+        kinds = {"embed": "embed", "token_embed": "embed", "classify": "classify", "token_classify": "classify"}
+        kind = kinds.get(task or "")
+        if kind is None:
+            api = "No IOProcessor plugin installed" if task == "plugin" else f"Unsupported task: {task!r}"
+        elif kind == self.task:
+            api = f"{task!r} is not supported by this model"
+        else:
+            api = f"{'Embedding' if kind == 'embed' else 'Classification'} API is not supported by this model"
+        raise ValidationError(f"{api}: pooling_task is {task!r}, and the task of {self.info['name']} is '{self.task}'",
+                              parameter="pooling_task", value=task)
+
+    def check_prompts(self, prompts: Iterable[PromptType]) -> None:
+        """Raises ValidationError for texts if the engine takes token ids only."""
+        if not self.args.skip_tokenizer_init:
+            return
+        for i, prompt in enumerate(prompts):
+            if isinstance(prompt, str) or (isinstance(prompt, dict) and prompt.get("prompt_token_ids") is None):
+                raise ValidationError(f"prompt {i} must be token ids, because of `skip_tokenizer_init=True`",
+                                      parameter="prompts")
+
+    def own_params(self, params: SamplingParams) -> SamplingParams:
+        """The parameters of a request: without texts if the engine returns none."""
+        if not self.args.skip_tokenizer_init:
+            return params
+        if params.stop:
+            raise ValidationError("stop strings need a tokenizer, which `skip_tokenizer_init=True` leaves out",
+                                  parameter="stop", value=params.stop)
+        params = copy.copy(params)
+        params.detokenize = False
+        return params
+
+    def priority(self, priority: int) -> int:
+        """Priorities have no effect with other policies, which the engine would refuse."""
+        return priority if self.args.scheduling_policy == "priority" else 0
 
     def get_tokenizer(self) -> Tokenizer:
+        if self.args.skip_tokenizer_init:
+            raise ValidationError("there is no tokenizer because of `skip_tokenizer_init=True`")
         if self.tokenizer is None:
             raise ValidationError(f"{self.info['name']}: has no tokenizer files")
         return self.tokenizer
 
     def default_sampling_params(self) -> SamplingParams:
-        return SamplingParams(**self.core.default_sampling())
+        names = {"max_new_tokens": "max_tokens"}
+        override = self.args.override_generation_config or {}
+        return SamplingParams(**{**self.core.default_sampling(),
+                                 **{names.get(name, name): value for name, value in override.items()}})
 
-    def sampling(self, params: SamplingParams | Sequence[SamplingParams], count: int) -> list[_core.SamplingParams]:
-        """One record for all prompts, or one per prompt. Equal objects are converted once."""
-        if isinstance(params, SamplingParams):
-            return [params._to_core(self.max_model_len)]
-        if len(params) != count:
-            raise ValidationError(f"{counted(count, 'prompt')}, but sampling parameters for {len(params)}")
+    def sampling(self, params: Sequence[SamplingParams]) -> list[_core.SamplingParams]:
+        """One record for all prompts if their parameters are the same object, or one per prompt."""
+        if params and all(one is params[0] for one in params):
+            return [params[0]._to_core(self.max_model_len)]
         made: dict[int, _core.SamplingParams] = {}
         for one in params:
             if id(one) not in made:
                 made[id(one)] = one._to_core(self.max_model_len)
         return [made[id(one)] for one in params]
+
+
+def _start(options: dict[str, Any]) -> _core.Engine:
+    """Loads the model. A chat template may be given as text, where the engine expects a file."""
+    template = options["chat_template"]
+    if not is_template(template):
+        return _core.Engine(options, None)
+    with tempfile.NamedTemporaryFile("w", prefix="chat_template-", suffix=".jinja", encoding="utf-8") as file:
+        file.write(template)
+        file.flush()
+        return _core.Engine({**options, "chat_template": file.name}, None)
+
+
+def is_template(text: str) -> bool:
+    """Whether this is the text of a template, and not the path of one."""
+    return ("{" in text or "\n" in text) and not os.path.exists(text)
+
+
+def per_prompt(value: _P | Sequence[_P], count: int, kind: type[_P], name: str) -> list[_P]:
+    """One object for all prompts, or a sequence with one for each, as a list."""
+    if isinstance(value, kind):
+        return [value] * count
+    if isinstance(value, str) or not isinstance(value, Sequence):
+        raise ValidationError(f"{name} must be {kind.__name__} or a sequence of them, not {type(value).__name__}",
+                              parameter=name, value=value)
+    if len(value) != count:
+        raise ValidationError(f"The lengths of prompts ({count}) and {name} ({len(value)}) must be the same",
+                              parameter=name)
+    for i, one in enumerate(value):
+        if not isinstance(one, kind):
+            raise ValidationError(f"{name}[{i}] must be {kind.__name__}, not {type(one).__name__}", parameter=name,
+                                  value=one)
+    return list(value)
 
 
 def wait(batch: _core.Batch, progress: Callable[[int, int, int], None] | None) -> None:
@@ -157,7 +243,8 @@ def tokenize_options(kwargs: Mapping[str, Any] | None) -> tuple[bool | None, int
 
 
 def refuse_lora(lora_request: object) -> None:
-    if lora_request is not None:
+    requests = lora_request if isinstance(lora_request, (list, tuple)) else [lora_request]
+    if any(one is not None for one in requests):
         raise UnsupportedError("lora_request is not supported; leave it at None")
 
 
@@ -171,7 +258,9 @@ def completion_output(raw: _core._Completion, params: SamplingParams) -> Complet
     index, text, token_ids, cumulative, logprobs, finish_reason, stop_reason = raw
     if not params.detokenize:
         text = ""
-    found = None if params.logprobs is None else _sample_logprobs(logprobs, params.flat_logprobs)
+    if params.logprobs is None:
+        return CompletionOutput(index, text, token_ids, None, None, None, finish_reason, stop_reason)
+    found = _sample_logprobs(logprobs, params.flat_logprobs, params.detokenize)
     return CompletionOutput(index, text, token_ids, cumulative, found, None, finish_reason, stop_reason)
 
 
@@ -186,6 +275,6 @@ def request_output(request_id: str, prompt: str | None, raw: Any, params: Sampli
     made = [completion_output(one, params) for one in outputs]
     found = None
     if params.prompt_logprobs is not None:
-        found = _prompt_logprobs(prompt_logprobs, params.flat_logprobs)
+        found = _prompt_logprobs(prompt_logprobs, params.flat_logprobs, params.detokenize)
     stats = request_stats(times, sum(len(one.token_ids) for one in made))
-    return RequestOutput(request_id, prompt, prompt_ids, found, made, True, stats, None, None, None, num_cached)
+    return RequestOutput(request_id, prompt, prompt_ids, found, made, True, stats, num_cached_tokens=num_cached)

@@ -6,85 +6,29 @@ import asyncio
 import itertools
 import weakref
 from collections.abc import AsyncGenerator, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quire import _core, _engine
-from quire.engine.arg_utils import EngineArgs, make_engine_args
+from quire._stream import Stream
+from quire.engine.arg_utils import AsyncEngineArgs, EngineArgs
 from quire.exceptions import EngineDeadError, ValidationError
 from quire.inputs import PromptType
-from quire.logprobs import _extend, _prompt_logprobs, _sample_logprobs
-from quire.outputs import CompletionOutput, PoolingOutput, PoolingRequestOutput, RequestOutput
+from quire.outputs import PoolingOutput, PoolingRequestOutput, RequestOutput
 from quire.pooling_params import PoolingParams
 from quire.sampling_params import RequestOutputKind, SamplingParams
 from quire.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
 
 # Longer prompts are tokenized on another thread, so that the event loop keeps running.
 _LONG_PROMPT = 1 << 16
 
 
-class _Request:
+class _Request(Stream):
     """The state of one request between the loop's reader and the task that waits for outputs."""
 
-    def __init__(self, params: SamplingParams) -> None:
-        self.params = params
+    def __init__(self, params: SamplingParams, interval: int) -> None:
+        super().__init__(params, interval)
         self.engine_id = -1
-        self.outputs: dict[int, CompletionOutput] = {}
-        self.prompt_logprobs: Any = None
-        self.pooled: npt.NDArray[np.float32] | None = None
-        self.num_cached_tokens = 0
-        self.num_new_tokens = 0
-        self.num_tokens = 0
-        self.times: _core._Times = (0.0, 0.0, 0.0, 0.0)
-        self.finished = False
-        self.failure: str | None = None
         self.changed = asyncio.Event()
-
-    def add(self, item: Any) -> None:
-        _, outputs, prompt_logprobs, pooled, self.num_cached_tokens, self.finished, self.failure, self.times = item
-        flat = self.params.flat_logprobs
-        if prompt_logprobs is not None:
-            self.prompt_logprobs = _prompt_logprobs(prompt_logprobs, flat)
-        if pooled is not None:
-            self.pooled = pooled
-        for index, text, token_ids, cumulative, logprobs, finish_reason, stop_reason in outputs:
-            known = self.outputs.get(index)
-            if known is None:
-                found = None if self.params.logprobs is None else _sample_logprobs((), flat)
-                known = self.outputs[index] = CompletionOutput(index, "", [], None, found)
-            if self.params.detokenize:
-                known.text += text
-            assert isinstance(known.token_ids, list)
-            known.token_ids += token_ids
-            if logprobs is not None and known.logprobs is not None:
-                _extend(known.logprobs, logprobs)
-            known.cumulative_logprob = cumulative
-            known.finish_reason, known.stop_reason = finish_reason, stop_reason
-            self.num_new_tokens += len(token_ids)
-            self.num_tokens += len(token_ids)
-        first = self.num_tokens == self.num_new_tokens
-        interval = self.params.stream_interval or 1
-        final_only = self.params.output_kind is RequestOutputKind.FINAL_ONLY
-        if self.finished or (not final_only and (first or self.num_new_tokens >= interval)):
-            self.changed.set()
-
-    def take_outputs(self) -> list[CompletionOutput]:
-        self.num_new_tokens = 0
-        made = [self.outputs[index] for index in sorted(self.outputs)]
-        if self.params.output_kind is RequestOutputKind.DELTA:
-            self.outputs = {}
-            return made
-        if self.finished:
-            return made
-        copies = []
-        for one in made:
-            logprobs = None if one.logprobs is None else one.logprobs[:]
-            copies.append(CompletionOutput(one.index, one.text, list(one.token_ids), one.cumulative_logprob, logprobs,
-                                           None, one.finish_reason, one.stop_reason))
-        return copies
 
 
 class _Channel:
@@ -118,8 +62,8 @@ class _Channel:
             return
         for item in items:
             request_or_none = self.requests.get(item[0])
-            if request_or_none is not None:
-                request_or_none.add(item)
+            if request_or_none is not None and request_or_none.add(item):
+                request_or_none.changed.set()
 
 
 class AsyncLLM:
@@ -134,7 +78,7 @@ class AsyncLLM:
     """
 
     def __init__(self, model: Any = None, **kwargs: Any) -> None:
-        self._start(make_engine_args(EngineArgs, model=model, **kwargs))
+        self._start(AsyncEngineArgs(model, **kwargs))
 
     @classmethod
     def from_engine_args(cls, engine_args: EngineArgs, start_engine_loop: bool = True, usage_context: Any = None,
@@ -160,7 +104,9 @@ class AsyncLLM:
                        pooling: Any, request_id: str, priority: int,
                        tokenization_kwargs: dict[str, Any] | None) -> AsyncGenerator[list[int], None]:
         """Submits a request and yields its prompt tokens each time that there is new output."""
+        self._engine.check_prompts([prompt])
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
+        priority = self._engine.priority(priority)
         channel = self._channel()
         key = channel.open(request)
         try:
@@ -219,16 +165,17 @@ class AsyncLLM:
         """
         self._engine.require("generate", "AsyncLLM.generate")
         _engine.refuse_lora(lora_request)
-        params = sampling_params
-        request = _Request(params)
+        if not isinstance(sampling_params, SamplingParams):
+            raise ValidationError(f"sampling_params must be SamplingParams, not {type(sampling_params).__name__}",
+                                  parameter="sampling_params", value=sampling_params)
+        params = self._engine.own_params(sampling_params)
+        request = _Request(params, self._engine.args.stream_interval)
         sampling = params._to_core(self._engine.max_model_len)
         text = prompt_text if prompt_text is not None else _engine.prompt_text(prompt)
         updates = self._updates(request, prompt, sampling, None, request_id, priority, tokenization_kwargs)
         try:
             async for prompt_ids in updates:
-                yield RequestOutput(request_id, text, prompt_ids, request.prompt_logprobs, request.take_outputs(),
-                                    request.finished, _engine.request_stats(request.times, request.num_tokens), None,
-                                    None, None, request.num_cached_tokens)
+                yield request.request_output(request_id, text, prompt_ids)
         finally:
             await updates.aclose()
 
@@ -243,11 +190,9 @@ class AsyncLLM:
         tokenization_kwargs: dict[str, Any] | None = None,
     ) -> AsyncGenerator[PoolingRequestOutput[PoolingOutput], None]:
         """Computes an embedding or scores of one prompt and yields one output."""
-        if self._engine.task == "generate":
-            raise ValidationError("AsyncLLM.encode needs a pooling model; runner='pooling' makes embeddings with any "
-                                  "text model")
+        self._engine.require_pooling(pooling_params.task, "AsyncLLM.encode")
         _engine.refuse_lora(lora_request)
-        request = _Request(SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY))
+        request = _Request(SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY), 1)
         updates = self._updates(request, prompt, None, pooling_params._to_core(), request_id, priority,
                                 tokenization_kwargs)
         try:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar, Union, cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Union, cast
 
 from quire import _chat, _core, _engine
-from quire.engine.arg_utils import EngineArgs, make_engine_args
+from quire.engine.arg_utils import EngineArgs
+from quire.engine.llm_engine import LLMEngine
 from quire.exceptions import UnsupportedError, ValidationError
 from quire.inputs import PromptType, prompt_to_seq
 from quire.outputs import (
@@ -25,12 +27,12 @@ from quire.sampling_params import BeamSearchParams, SamplingParams
 from quire.tokenizer import Tokenizer
 
 _UseTqdm = Union[bool, Callable[..., Any]]
+_Submitted = tuple[_core.Batch, list[PromptType], list[SamplingParams]]
 _Messages = Union[Sequence[dict[str, Any]], Sequence[Sequence[dict[str, Any]]]]
-_P = TypeVar("_P")
 
 
 class _Bar:
-    """A tqdm bar with token rates, advanced by the totals of a batch."""
+    """A tqdm bar with token rates, advanced by the totals of a batch. Its clock starts when it is made."""
 
     def __init__(self, use_tqdm: _UseTqdm, total: int) -> None:
         from tqdm.auto import tqdm
@@ -49,33 +51,33 @@ class _Bar:
         self._bar.update(num_finished - self._done)
         self._done = num_finished
 
-    def close(self) -> None:
+    def close(self, failed: bool) -> None:
+        if failed:
+            self._bar.leave = False  # removes the bar from the terminal
         self._bar.close()
 
 
-def _wait(batch: _core.Batch, use_tqdm: _UseTqdm) -> None:
+@contextlib.contextmanager
+def _progress(use_tqdm: _UseTqdm, count: int) -> Iterator[_Bar | None]:
+    """A bar for `count` requests that are submitted and waited for inside, or None."""
     if not use_tqdm:
-        _engine.wait(batch, None)
+        yield None
         return
-    bar = _Bar(use_tqdm, len(batch))
+    bar = _Bar(use_tqdm, count)
+    failed = True
     try:
-        _engine.wait(batch, bar)
+        yield bar
+        failed = False
     finally:
-        bar.close()
+        bar.close(failed)
 
 
-def _priorities(priority: int | Sequence[int] | None, count: int) -> list[int]:
-    if priority is None:
-        return []
-    if isinstance(priority, int):
-        return [priority]
-    if len(priority) != count:
-        raise ValidationError(f"{_engine.counted(count, 'prompt')}, but priorities for {len(priority)}")
-    return list(priority)
-
-
-def _per_prompt(params: _P | Sequence[_P], count: int) -> Sequence[_P]:
-    return params if isinstance(params, (list, tuple)) else [cast(_P, params)] * count
+def _run(submit: Callable[[], _core.Batch], count: int, use_tqdm: _UseTqdm) -> _core.Batch:
+    """Submits `count` requests and waits for them."""
+    with _progress(use_tqdm, count) as bar:
+        batch = submit()
+        _engine.wait(batch, bar)
+    return batch
 
 
 class LLM:
@@ -86,11 +88,11 @@ class LLM:
 
     Args:
         model: Model directory, GGUF file, or name on the Hugging Face hub; None = the embedded model.
-        kwargs: See `EngineArgs`. Arguments of vLLM without an effect here, such as `enforce_eager`, are accepted.
+        kwargs: See `EngineArgs`.
     """
 
     def __init__(self, model: Any = None, **kwargs: Any) -> None:
-        self._start(make_engine_args(EngineArgs, model=model, **kwargs))
+        self._start(EngineArgs(model, **kwargs))
 
     @classmethod
     def from_engine_args(cls, engine_args: EngineArgs) -> LLM:
@@ -102,7 +104,7 @@ class LLM:
     def _start(self, args: EngineArgs) -> None:
         self._engine = _engine.LoadedEngine(args)
         self._ids = itertools.count()
-        self._queued: list[tuple[_core.Batch, list[PromptType], Sequence[SamplingParams]]] = []
+        self._queued: list[_Submitted] = []
 
     def __repr__(self) -> str:
         return f"LLM(model={self._engine.info['path'] or self._engine.info['name']!r})"
@@ -110,6 +112,11 @@ class LLM:
     def get_tokenizer(self) -> Tokenizer:
         """Returns the model's tokenizer."""
         return self._engine.get_tokenizer()
+
+    @property
+    def llm_engine(self) -> LLMEngine:
+        """The same model as an engine that is driven step by step."""
+        return LLMEngine(self._engine)
 
     def get_default_sampling_params(self) -> SamplingParams:
         """Returns the sampling parameters of the model's generation_config.json."""
@@ -152,33 +159,43 @@ class LLM:
             prompts: One prompt or a sequence of them: strings, lists of token ids, `TextPrompt` or `TokensPrompt`.
             sampling_params: One for all prompts, or one per prompt; None = the model's defaults.
             use_tqdm: Show a progress bar; a callable creates it.
-            priority: Lower values are scheduled first (scheduling_policy="priority").
+            priority: Lower values are scheduled first with scheduling_policy="priority"; no effect otherwise.
             tokenization_kwargs: `add_special_tokens`, `truncate_prompt_tokens`, `truncation_side`.
 
         Returns:
             One `RequestOutput` per prompt, in the same order.
         """
-        submitted = self._submit(prompts, sampling_params, priority, tokenization_kwargs, lora_request)
-        _wait(submitted[0], use_tqdm)
-        return self._outputs(*submitted)
+        seq, params, submit = self._prepare(prompts, sampling_params, priority, tokenization_kwargs, lora_request)
+        return self._outputs(_run(submit, len(seq), use_tqdm), seq, params)
 
-    def _submit(
+    def _prepare(
         self,
         prompts: PromptType | Sequence[PromptType],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None,
         priority: int | Sequence[int] | None,
         tokenization_kwargs: dict[str, Any] | None,
         lora_request: object,
-    ) -> tuple[_core.Batch, list[PromptType], Sequence[SamplingParams]]:
-        self._engine.require("generate", "LLM.generate")
+    ) -> tuple[list[PromptType], list[SamplingParams], Callable[[], _core.Batch]]:
+        """Checks arguments. Returns prompts, the parameters of each, and the function that submits them."""
+        engine = self._engine
+        engine.require("generate", "LLM.generate")
         _engine.refuse_lora(lora_request)
-        seq = list(prompt_to_seq(prompts))
-        params = self.get_default_sampling_params() if sampling_params is None else sampling_params
+        seq = prompt_to_seq(prompts)
+        engine.check_prompts(seq)
+        given = self.get_default_sampling_params() if sampling_params is None else sampling_params
+        each = _engine.per_prompt(given, len(seq), SamplingParams, "sampling_params")
+        own = {id(one): engine.own_params(one) for one in each}
+        params = [own[id(one)] for one in each]
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
-        core_params = self._engine.sampling(params, len(seq))
-        batch = self._engine.core.submit(_salted(seq, params), core_params, _priorities(priority, len(seq)),
-                                         add is not False, keep, keep_last)
-        return batch, seq, _per_prompt(params, len(seq))
+        core_params = engine.sampling(params)
+        priorities = self._priorities(priority, len(seq))
+        return seq, params, lambda: engine.core.submit(_salted(seq, params), core_params, priorities, add is not False,
+                                                       keep, keep_last)
+
+    def _priorities(self, priority: int | Sequence[int] | None, count: int) -> list[int]:
+        if priority is None:
+            return []
+        return [self._engine.priority(one) for one in _engine.per_prompt(priority, count, int, "priority")]
 
     def _outputs(self, batch: _core.Batch, prompts: list[PromptType],
                  params: Sequence[SamplingParams]) -> list[RequestOutput]:
@@ -200,18 +217,19 @@ class LLM:
         Returns:
             A label per prompt.
         """
-        submitted = self._submit(prompts, sampling_params, priority, tokenization_kwargs, lora_request)
-        self._queued.append(submitted)
-        first = sum(len(batch) for batch, _, _ in self._queued[:-1])
-        return [str(first + i) for i in range(len(submitted[0]))]
+        seq, params, submit = self._prepare(prompts, sampling_params, priority, tokenization_kwargs, lora_request)
+        first = sum(len(queued[0]) for queued in self._queued)
+        self._queued.append((submit(), seq, params))
+        return [str(first + i) for i in range(len(seq))]
 
     def wait_for_completion(self, output_type: Any = None, *, use_tqdm: _UseTqdm = True) -> list[RequestOutput]:
         """Waits for the prompts of all `enqueue` calls and returns their outputs."""
         queued, self._queued = self._queued, []
         outputs: list[RequestOutput] = []
-        for submitted in queued:
-            _wait(submitted[0], use_tqdm)
-            outputs += self._outputs(*submitted)
+        for batch, prompts, params in queued:
+            with _progress(use_tqdm, len(batch)) as bar:
+                _engine.wait(batch, bar)
+            outputs += self._outputs(batch, prompts, params)
         return outputs
 
     def chat(
@@ -247,6 +265,9 @@ class LLM:
         Returns:
             One `RequestOutput` per conversation, in the same order.
         """
+        if isinstance(messages, str) or not isinstance(messages, Sequence):
+            raise ValidationError("messages must be a conversation (a list of dictionaries) or a list of them, not "
+                                  f"{type(messages).__name__}", parameter="messages", value=messages)
         conversations = [messages] if messages and not isinstance(messages[0], (list, tuple)) else messages
         core = self._engine.core
         rendered = [
@@ -281,16 +302,17 @@ class LLM:
         """
         self._engine.require("generate", "LLM.beam_search")
         _engine.refuse_lora(lora_request)
-        seq = list(prompt_to_seq(prompts))
+        seq = prompt_to_seq(prompts)
+        self._engine.check_prompts(seq)
         core_params = [params._to_core()]
-        priorities = _priorities(priority, len(seq))
+        priorities = self._priorities(priority, len(seq))
         step = concurrency_limit or max(1, len(seq))
         outputs = []
         for begin in range(0, len(seq), step):
             part = seq[begin : begin + step]
-            part_priorities = priorities[begin : begin + step] if len(priorities) > 1 else priorities
-            batch = self._engine.core.submit(part, core_params, part_priorities, True, -1, True)
-            _wait(batch, use_tqdm)
+            with _progress(use_tqdm, len(part)) as bar:
+                batch = self._engine.core.submit(part, core_params, priorities[begin : begin + step], True, -1, True)
+                _engine.wait(batch, bar)
             for prompt, raw in zip(part, self._engine.core.results(batch)):
                 outputs.append(BeamSearchOutput([self._sequence(prompt, raw[0], one, params) for one in raw[2]]))
         return outputs
@@ -325,24 +347,22 @@ class LLM:
         Returns:
             One output per prompt with a float32 array, [embedding_size] or [num_labels].
         """
-        if self._engine.task == "generate":
-            raise ValidationError("LLM.encode needs a pooling model; runner='pooling' makes embeddings with any "
-                                  "text model")
-        if pooling_task not in (None, self._engine.task):
-            raise UnsupportedError(f"pooling_task={pooling_task!r} is not supported by this model; its task is "
-                                   f"'{self._engine.task}'")
+        self._engine.require_pooling(pooling_task, "LLM.encode")
         _engine.refuse_lora(lora_request)
-        seq = list(prompt_to_seq(prompts))
-        params = _per_prompt(pooling_params or PoolingParams(), len(seq))
-        if len(params) != len(seq):
-            raise ValidationError(f"{_engine.counted(len(seq), 'prompt')}, but pooling parameters for {len(params)}")
+        seq = prompt_to_seq(prompts)
+        self._engine.check_prompts(seq)
+        given = PoolingParams() if pooling_params is None else pooling_params
+        params = _engine.per_prompt(given, len(seq), PoolingParams, "pooling_params")
+        for task in {one.task for one in params}:
+            self._engine.require_pooling(task, "LLM.encode")
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
-        batch = self._engine.core.submit_pooling(seq, [one._to_core() for one in params], add is not False, keep,
-                                                 keep_last)
-        return self._pooled(batch, use_tqdm)
+        core_params = [one._to_core() for one in params]
+        return self._pooled(lambda: self._engine.core.submit_pooling(seq, core_params, add is not False, keep, keep_last),
+                            len(seq), use_tqdm)
 
-    def _pooled(self, batch: _core.Batch, use_tqdm: _UseTqdm) -> list[PoolingRequestOutput[PoolingOutput]]:
-        _wait(batch, use_tqdm)
+    def _pooled(self, submit: Callable[[], _core.Batch], count: int,
+                use_tqdm: _UseTqdm) -> list[PoolingRequestOutput[PoolingOutput]]:
+        batch = _run(submit, count, use_tqdm)
         return [PoolingRequestOutput(str(next(self._ids)), PoolingOutput(values), ids, num_cached, True)
                 for ids, values, num_cached in self._engine.core.pooled(batch)]
 
@@ -396,20 +416,20 @@ class LLM:
         Returns:
             One `ScoringRequestOutput` per text of `data_2`.
         """
-        left = [data_1] if isinstance(data_1, str) else list(data_1)
-        right = [data_2] if isinstance(data_2, str) else list(data_2)
+        left, right = _texts(data_1, "data_1"), _texts(data_2, "data_2")
         if len(left) not in (1, len(right)):
-            raise ValidationError(f"{len(left)} and {len(right)} texts cannot be paired: the first argument must have "
-                                  "one text, or as many as the second")
+            raise ValidationError(f"Input lengths must be either 1:1, 1:N or N:N: data_1 has {len(left)} texts and "
+                                  f"data_2 {len(right)}", parameter="data_1")
         _engine.refuse_lora(lora_request)
         if chat_template is not None or tokenization_kwargs:
             raise UnsupportedError("LLM.score: chat_template and tokenization_kwargs are not supported")
         params = pooling_params or PoolingParams()
+        self._engine.require_pooling(params.task, "LLM.score")
         if self._engine.task == "embed":
             return self._cosine(left, right, params, use_tqdm)
-        self._engine.require("classify", "LLM.score")
-        batch = self._engine.core.submit_pairs(left, right, [params._to_core()])
-        return [ScoringRequestOutput.from_base(item) for item in self._pooled(batch, use_tqdm)]
+        core_params = [params._to_core()]
+        items = self._pooled(lambda: self._engine.core.submit_pairs(left, right, core_params), len(right), use_tqdm)
+        return [ScoringRequestOutput.from_base(item) for item in items]
 
     def _cosine(self, left: list[str], right: list[str], params: PoolingParams,
                 use_tqdm: _UseTqdm) -> list[ScoringRequestOutput]:
@@ -429,9 +449,15 @@ class LLM:
         return scores
 
 
-def _salted(prompts: list[PromptType], params: SamplingParams | Sequence[SamplingParams]) -> list[PromptType]:
+def _texts(data: object, name: str) -> list[str]:
+    texts = [data] if isinstance(data, str) else list(data) if isinstance(data, Iterable) else [data]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise ValidationError(f"{name} must be a text or at least one text in a list", parameter=name, value=data)
+    return cast("list[str]", texts)
+
+
+def _salted(prompts: list[PromptType], each: Sequence[SamplingParams]) -> list[PromptType]:
     """Gives prompts that must not read the prefix cache a salt of their own."""
-    each = _per_prompt(params, len(prompts))
     if not any(one.skip_reading_prefix_cache for one in ({id(p): p for p in each}).values()):
         return prompts
     from quire.utils import random_uuid

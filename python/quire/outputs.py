@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from quire.exceptions import ValidationError
-from quire.logprobs import FlatLogprobs, PromptLogprobs, SampleLogprobs
+from quire.logprobs import PromptLogprobs, SampleLogprobs
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,7 +35,8 @@ class CompletionOutput:
         index: Index of the output in the request.
         text: Generated text.
         token_ids: Generated tokens, [num_tokens].
-        cumulative_logprob: Sum of the log-probabilities of the generated tokens.
+        cumulative_logprob: Sum of the log-probabilities of the generated tokens; None unless
+            `SamplingParams.logprobs` is set.
         logprobs: One entry per generated token; None unless `SamplingParams.logprobs` is set.
         finish_reason: "stop", "length", "abort", or None while the output is generated.
         stop_reason: Stop string or stop token that ended the output; None for an end-of-sequence token.
@@ -50,6 +51,9 @@ class CompletionOutput:
     finish_reason: str | None = None
     stop_reason: Union[int, str, None] = None
     lora_request: None = None
+    sampling_mask: None = None
+    spec_decode_metrics: None = None
+    weight_versions: None = None
 
     def finished(self) -> bool:
         return self.finish_reason is not None
@@ -68,10 +72,12 @@ class RequestOutput:
         finished: Whether all outputs are complete.
         metrics: Times of the request.
         num_cached_tokens: Prompt tokens found in the prefix cache.
+        future: Ignored, so that code for later versions of vLLM runs.
     """
 
     __slots__ = ("request_id", "prompt", "prompt_token_ids", "prompt_logprobs", "outputs", "finished", "metrics",
-                 "lora_request", "encoder_prompt", "encoder_prompt_token_ids", "num_cached_tokens")
+                 "lora_request", "encoder_prompt", "encoder_prompt_token_ids", "num_cached_tokens",
+                 "num_cache_creation_tokens", "prompt_token_id_logprobs", "kv_transfer_params", "ec_transfer_params")
 
     def __init__(
         self,
@@ -86,6 +92,12 @@ class RequestOutput:
         encoder_prompt: str | None = None,
         encoder_prompt_token_ids: list[int] | None = None,
         num_cached_tokens: int | None = None,
+        num_cache_creation_tokens: int | None = None,
+        *,
+        prompt_token_id_logprobs: Any = None,
+        kv_transfer_params: dict[str, Any] | None = None,
+        ec_transfer_params: dict[str, Any] | None = None,
+        **future: Any,
     ) -> None:
         self.request_id = request_id
         self.prompt = prompt
@@ -98,6 +110,10 @@ class RequestOutput:
         self.encoder_prompt = encoder_prompt
         self.encoder_prompt_token_ids = encoder_prompt_token_ids
         self.num_cached_tokens = num_cached_tokens
+        self.num_cache_creation_tokens = num_cache_creation_tokens
+        self.prompt_token_id_logprobs = prompt_token_id_logprobs
+        self.kv_transfer_params = kv_transfer_params
+        self.ec_transfer_params = ec_transfer_params
 
     def add(self, next_output: RequestOutput, aggregate: bool) -> None:
         """Merges a later output into this one. `aggregate`: the later one is a delta and is appended."""
@@ -113,10 +129,8 @@ class RequestOutput:
                 old = self.outputs[place]
                 old.text += new.text
                 old.token_ids = [*old.token_ids, *new.token_ids]
-                if isinstance(old.logprobs, list) and isinstance(new.logprobs, list):
-                    old.logprobs.extend(new.logprobs)
-                elif isinstance(old.logprobs, FlatLogprobs) and isinstance(new.logprobs, FlatLogprobs):
-                    old.logprobs._add_all(new.logprobs)
+                if old.logprobs is not None and new.logprobs is not None:
+                    old.logprobs += new.logprobs  # type: ignore[operator]
                 old.cumulative_logprob = new.cumulative_logprob
                 old.finish_reason, old.stop_reason = new.finish_reason, new.stop_reason
 
@@ -233,7 +247,8 @@ class ScoringRequestOutput(PoolingRequestOutput[ScoringOutput]):
     @staticmethod
     def from_base(base: PoolingRequestOutput[PoolingOutput]) -> ScoringRequestOutput:
         if base.outputs.data.size != 1:
-            raise ValidationError(f"the model gives {base.outputs.data.size} scores; a reranker gives one")
+            raise ValidationError("Scoring API is only enabled for num_labels == 1: the model gives "
+                                  f"{base.outputs.data.size} scores")
         return ScoringRequestOutput(outputs=ScoringOutput(float(base.outputs.data.reshape(-1)[0])), **_common(base))
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, IntEnum
+from numbers import Real
 from typing import Any, Union
 
 from quire import _core
@@ -57,6 +58,25 @@ class StructuredOutputsParams:
                                   f"given: {', '.join(given) or 'none'}")
 
 
+def _fits_64_bits(value: Any) -> bool:
+    """Whether all integers in nested containers fit into 64 bits, signed or not."""
+    pending, seen = [value], set()
+    while pending:
+        one = pending.pop()
+        if isinstance(one, int) and not -(2**63) <= one < 2**64:
+            return False
+        if isinstance(one, (Mapping, list, tuple)) and id(one) not in seen:
+            seen.add(id(one))
+            pending.extend(one)
+            if isinstance(one, Mapping):
+                pending.extend(one.values())
+    return True
+
+
+# Fields that must be numbers.
+_NUMBERS = ("presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p", "top_k", "min_p",
+            "seed", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs", "stream_interval")
+
 # Parameters of vLLM that the engine does not implement, with the value that leaves each off.
 _UNSUPPORTED: dict[str, Any] = {
     "bad_words": None,
@@ -104,7 +124,7 @@ class SamplingParams:
         logit_bias: Token id to bias in [-100, 100], added to the logits.
         allowed_token_ids: All other tokens are excluded.
         skip_reading_prefix_cache: Compute the whole prompt.
-        extra_args: Ignored.
+        extra_args: Ignored. Integers in it must have at most 64 bits.
 
     `bad_words`, `structured_outputs`, `thinking_token_budget`, `repetition_detection`, `logprob_token_ids`,
     `prompt_logprob_token_ids`, `prompt_logprob_start`, `trace_decode_token_ids` and `watermarking` exist in vLLM
@@ -151,6 +171,11 @@ class SamplingParams:
     trace_decode_token_ids: list[int] | None = None
 
     def __post_init__(self) -> None:
+        for name in _NUMBERS:
+            value = getattr(self, name)
+            optional = name == "max_tokens" or getattr(SamplingParams, name) is None
+            if not isinstance(value, Real) and not (optional and value is None):
+                raise ValidationError(f"{name} must be a number, but is {value!r}", parameter=name, value=value)
         if 0 < self.temperature < _MIN_TEMPERATURE:
             self.temperature = _MIN_TEMPERATURE
         if self.seed == -1:
@@ -187,7 +212,8 @@ class SamplingParams:
     def _verify(self) -> None:
         def check(valid: bool, name: str, what: str) -> None:
             if not valid:
-                raise ValidationError(f"{name} must be {what}, but is {getattr(self, name)!r}")
+                value = getattr(self, name)
+                raise ValidationError(f"{name} must be {what}, but is {value!r}", parameter=name, value=value)
 
         def in_range(name: str, low: float, high: float) -> None:
             check(low <= getattr(self, name) <= high, name, f"in [{low:g}, {high:g}]")
@@ -210,6 +236,8 @@ class SamplingParams:
         check(all(isinstance(token, int) for token in self.stop_token_ids or ()), "stop_token_ids",
               "a list of integers")
         check(all(self.stop or ()), "stop", "a list of strings that are not empty")
+        check(not self.extra_args or _fits_64_bits(self.extra_args), "extra_args",
+              "without integers below -2**63 or above 2**64 - 1")
         if self.stop and not self.detokenize:
             raise ValidationError("stop strings need detokenize=True")
 

@@ -60,7 +60,7 @@ def test_each_prompt_may_have_its_own_parameters(llm):
     params = [SamplingParams(temperature=0, max_tokens=n) for n in (1, 3, 5)]
     outputs = llm.generate(["Once"] * 3, params, use_tqdm=False)
     assert [len(o.outputs[0].token_ids) for o in outputs] == [1, 3, 5]
-    with pytest.raises(ValidationError, match="3 prompts, but sampling parameters for 2"):
+    with pytest.raises(ValidationError, match=r"prompts \(3\) and sampling_params \(2\)"):
         llm.generate(["Once"] * 3, params[:2])
 
 

@@ -4,54 +4,35 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar, Union
+from typing import TYPE_CHECKING, Any, TypeVar, Union
 
-from quire.exceptions import UnsupportedError
+from quire.engine.vllm_args import HARMLESS, UNAVAILABLE
+from quire.exceptions import UnsupportedError, ValidationError
 
 _DTYPES = {"half": "float16", "float": "float32"}
-# vLLM's arguments that concern GPUs, processes, logs or code from the Hub. They change nothing here.
-_IGNORED = frozenset((
-    "allowed_local_media_path", "allowed_media_domains", "async_scheduling", "attention_config", "code_revision",
-    "compilation_config",
-    "config_format", "cpu_offload_gb", "cuda_graph_sizes", "disable_custom_all_reduce", "disable_log_requests",
-    "disable_log_stats", "distributed_executor_backend", "enable_chunked_prefill", "enable_log_requests",
-    "enforce_eager", "gpu_memory_utilization", "limit_mm_per_prompt", "max_seq_len_to_capture",
-    "mm_processor_kwargs", "offload_group_size", "offload_num_in_group", "offload_params", "offload_prefetch_step",
-    "profiler_config", "served_model_name", "skip_tokenizer_init", "structured_outputs_config",
-    "trust_remote_code", "worker_cls",
-))
-# Arguments that would change results or memory if they were ignored, with the values that change nothing.
-_FIXED: dict[str, tuple[Any, ...]] = {
-    "data_parallel_size": (1,), "decode_context_parallel_size": (1,), "enable_lora": (False,),
-    "enable_prompt_embeds": (False,), "enable_return_routed_experts": (False,), "hf_config_path": (None,),
-    "hf_overrides": (None, {}), "kv_transfer_config": (None,), "load_format": ("auto",),
-    "logits_processors": (None, []), "logprobs_mode": ("raw_logprobs",), "override_generation_config": (None, {}),
-    "pipeline_parallel_size": (1,), "pooler_config": (None,), "quantization_config": (None,),
-    "return_sampling_mask": (False,), "rope_scaling": (None, {}), "rope_theta": (None,),
-    "spec_method": (None,), "spec_model": (None,), "spec_tokens": (None,), "speculative_config": (None,),
-    "tensor_parallel_size": (1,), "tokenizer_mode": ("auto", "hf", "slow"),
-}
-# Flags of command lines besides the fields of EngineArgs, with their defaults.
-_OTHER_FLAGS: dict[str, tuple[str, Any]] = {
-    "enforce_eager": ("bool", False), "gpu_memory_utilization": ("float", 0.9), "load_format": ("str", "auto"),
-    "pipeline_parallel_size": ("int", 1), "tensor_parallel_size": ("int", 1), "tokenizer_mode": ("str", "auto"),
-    "trust_remote_code": ("bool", False),
-}
 # Quantization methods that are a property of the checkpoint.
 _CHECKPOINT_METHODS = frozenset((
     "awq", "awq_marlin", "bitnet", "bitsandbytes", "compressed-tensors", "fp8", "gguf", "gptq", "gptq_marlin", "mxfp4",
     "quark", "torchao",
 ))
 
+_SHORT_FLAGS = {"data_parallel_size": ["-dp"], "pipeline_parallel_size": ["-pp"], "quantization": ["-q"],
+                "tensor_parallel_size": ["-tp"]}
+_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+
 _Args = TypeVar("_Args", bound="EngineArgs")
 _Parser = TypeVar("_Parser", bound=argparse.ArgumentParser)
 
 
-@dataclass
+@dataclass(init=False)
 class EngineArgs:
-    """Arguments of `LLM` and `AsyncLLM`. Further arguments of vLLM are accepted by `LLM(...)` directly.
+    """Arguments of `LLM`, `AsyncLLM` and `LLMEngine`: those below, which have an effect, and the other ones of vLLM.
+    Those that concern GPUs, several processes or logs are accepted and kept. One that would change the results but is
+    not available raises `UnsupportedError`, an unknown one `TypeError`.
 
     Attributes:
         model: Model directory, GGUF file, or name on the Hugging Face hub: "org/name", "org/name:Q4_K_M" or
@@ -70,9 +51,17 @@ class EngineArgs:
         swap_space: Host memory for evicted KV blocks, in GiB.
         max_num_batched_tokens: Tokens per step; None = chosen by the engine.
         threads: Compute threads; None = the physical cores available to this process.
+        kv_offloading_size: The same as swap_space.
+        max_num_queued_reqs: Waiting requests; more are refused. None = no limit.
+        logprobs_mode: What log-probabilities are: "raw_logprobs", "raw_logits", "processed_logprobs" or
+            "processed_logits". Processed values are after bias, penalties, temperature and truncation.
         seed: Seed of requests without one.
-        chat_template: File that replaces the model's chat template.
+        chat_template: Template that replaces the model's, or the file of one.
+        skip_tokenizer_init: Take token ids only, and return no texts.
         generation_config: "auto" (the model's generation_config.json) or "none".
+        override_generation_config: Default sampling parameters that replace those of generation_config.json.
+        stream_interval: Least number of tokens per output of `AsyncLLM` and `LLMEngine`, except for the first and the
+            last output.
     """
 
     model: Union[str, os.PathLike[str], None] = None
@@ -86,21 +75,27 @@ class EngineArgs:
     dtype: str = "auto"
     quantization: str | None = None
     kv_cache_dtype: str = "auto"
-    max_model_len: int | None = None
+    max_model_len: Union[int, str, None] = None
     block_size: int | None = None
     kv_cache_memory_bytes: int | None = None
     swap_space: float = 0
+    kv_offloading_size: float | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
+    max_num_queued_reqs: int | None = None
     long_prefill_token_threshold: int = 0
     max_num_partial_prefills: int = 0
     enable_prefix_caching: bool | None = None
     scheduling_policy: str = "fcfs"
     preemption_mode: str = "auto"
     max_logprobs: int = 20
+    logprobs_mode: str = "raw_logprobs"
     seed: int | None = 0
     chat_template: Union[str, os.PathLike[str], None] = None
+    skip_tokenizer_init: bool = False
     generation_config: str = "auto"
+    override_generation_config: dict[str, Any] | None = None
+    stream_interval: int = 1
     threads: int | None = None
     activation_dtype: str = "auto"
     weight_cache: str | None = None
@@ -108,28 +103,50 @@ class EngineArgs:
     kv_disk_cache_size: int | None = None
     profile: str | None = None
 
-    @staticmethod
-    def add_cli_args(parser: _Parser) -> _Parser:
+    def __init__(self, model: Union[str, os.PathLike[str], None] = None, **kwargs: Any) -> None:
+        known = {field.name for field in dataclasses.fields(self)}
+        for name, value in {"model": model, **kwargs}.items():
+            if name not in known:
+                _check_other(name, value)
+            setattr(self, name, value)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in HARMLESS or name in UNAVAILABLE:
+                return _default(name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    @classmethod
+    def add_cli_args(cls, parser: _Parser) -> _Parser:
         """Adds a flag for each argument: `--max-model-len` for max_model_len."""
-        flags = {field.name: (str(field.type), field.default) for field in dataclasses.fields(EngineArgs)}
-        for name, (kind, default) in {**flags, **_OTHER_FLAGS}.items():
-            flag = "--" + name.replace("_", "-")
+        fields = {field.name: (str(field.type), field.default) for field in dataclasses.fields(cls)}
+        others = {name: (type(_default(name)).__name__, _default(name)) for name in (*HARMLESS, *UNAVAILABLE)}
+        others.pop("task")  # vLLM has no such flag any more, and scripts have one of their own
+        for name, (kind, default) in {**others, **fields}.items():
+            flags = ["--" + name.replace("_", "-"), *_SHORT_FLAGS.get(name, ())]
             if name == "hf_token":
-                parser.add_argument(flag, nargs="?", const=True, default=default)
+                parser.add_argument(*flags, nargs="?", const=True, default=default)
             elif kind.startswith("bool"):
-                parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=default)
+                parser.add_argument(*flags, action=argparse.BooleanOptionalAction, default=default)
             else:
-                convert = int if kind.startswith("int") else float if kind.startswith("float") else str
-                parser.add_argument(flag, type=convert, default=default)
+                parser.add_argument(*flags, type=_converter(name, kind), default=default)
         return parser
 
     @classmethod
     def from_cli_args(cls: type[_Args], args: argparse.Namespace) -> _Args:
         """Creates arguments from parsed flags. Attributes that are not arguments of an engine are left out."""
-        names = {field.name for field in dataclasses.fields(cls)} | set(_FIXED)
-        return make_engine_args(cls, **{name: value for name, value in vars(args).items() if name in names})
+        names = {*(field.name for field in dataclasses.fields(cls)), *HARMLESS, *UNAVAILABLE}
+        return cls(**{name: value for name, value in vars(args).items() if name in names})
 
     def _to_core(self) -> dict[str, Any]:
+        """Converts to the options of the extension. Arguments may have changed since the construction."""
+        for name, value in vars(self).items():
+            if name in UNAVAILABLE:
+                _check_other(name, value)
+        if self.model is not None and not isinstance(self.model, (str, os.PathLike)):
+            raise ValidationError(f"model must be a path or the name of a model, not {type(self.model).__name__}",
+                                  parameter="model", value=self.model)
         model = "" if self.model is None else os.fspath(self.model)
         if self.tokenizer not in (None, model):
             raise UnsupportedError(f"tokenizer={self.tokenizer!r} is not supported: the model's own tokenizer is used")
@@ -151,16 +168,19 @@ class EngineArgs:
             "dtype": _DTYPES.get(self.dtype, self.dtype),
             "quantization": quantization,
             "kv_cache_dtype": {"fp8": "fp8_e4m3"}.get(self.kv_cache_dtype, self.kv_cache_dtype),
-            "swap_space": int(self.swap_space * 2**30),
+            "swap_space": int((self.kv_offloading_size or self.swap_space or 0) * 2**30),
             "seed": self.seed or 0,
             "chat_template": "" if self.chat_template is None else os.fspath(self.chat_template),
-            "max_num_queued_requests": 2**31 - 2,  # no limit: a batch may have any size
+            # No limit is the default: a batch may have any size.
+            "max_num_queued_requests": 2**31 - 2 if self.max_num_queued_reqs is None else self.max_num_queued_reqs,
             "generation_config": "none" if self.generation_config == "vllm" else self.generation_config,
         }
         for name in ("long_prefill_token_threshold", "max_num_partial_prefills", "scheduling_policy",
-                     "preemption_mode", "max_logprobs", "activation_dtype"):
+                     "preemption_mode", "max_logprobs", "logprobs_mode", "activation_dtype"):
             options[name] = getattr(self, name)
-        for name in ("max_model_len", "block_size", "max_num_seqs", "max_num_batched_tokens",
+        if self.max_model_len not in (None, "auto", -1):
+            options["max_model_len"] = self.max_model_len
+        for name in ("block_size", "max_num_seqs", "max_num_batched_tokens",
                      "enable_prefix_caching", "threads", "weight_cache", "kv_disk_cache", "kv_disk_cache_size",
                      "profile"):
             if (value := getattr(self, name)) is not None:
@@ -170,24 +190,39 @@ class EngineArgs:
         return options
 
 
-@dataclass
 class AsyncEngineArgs(EngineArgs):
     """Arguments of `AsyncLLM`."""
 
-    enable_log_requests: bool = False  # accepted for vLLM's scripts; the engine does not log requests
+
+def _default(name: str) -> Any:
+    return UNAVAILABLE[name][0][0] if name in UNAVAILABLE else HARMLESS[name]
 
 
-def make_engine_args(cls: type[_Args], /, **kwargs: Any) -> _Args:
-    """Creates arguments from those of vLLM's constructor. Arguments without effect on the results are dropped;
-    an argument that cannot be honored raises UnsupportedError, an unknown one TypeError."""
-    known = {field.name for field in dataclasses.fields(cls)}
-    fields = {}
-    for name, value in kwargs.items():
-        if name in known:
-            fields[name] = value
-        elif name in _FIXED:
-            if value not in _FIXED[name]:
-                raise UnsupportedError(f"{name}={value!r} is not supported; leave it at {_FIXED[name][0]!r}")
-        elif name not in _IGNORED:
-            raise TypeError(f"unexpected argument '{name}'; see quire.EngineArgs")
-    return cls(**fields)
+def _check_other(name: str, value: Any) -> None:
+    """Raises if an argument is not known, or is not available with this value."""
+    if name in UNAVAILABLE:
+        harmless, reason = UNAVAILABLE[name]
+        if not any(value is one or value == one for one in harmless):
+            raise UnsupportedError(f"{name}={value!r} is not supported: {reason}; leave it at {harmless[0]!r}")
+    elif name not in HARMLESS:
+        raise TypeError(f"unexpected argument '{name}'; see quire.EngineArgs")
+
+
+def _length(text: str) -> Union[int, str]:
+    """A number of tokens: 32768, 32k (32,000), 32K (32,768) or auto."""
+    if text == "auto":
+        return text
+    factor = _UNITS.get(text[-1:], 1)
+    return int(float(text[:-1]) * factor) if factor > 1 else int(text)
+
+
+def _json_or_text(text: str) -> Any:
+    return json.loads(text) if text.startswith(("{", "[")) else text
+
+
+def _converter(name: str, kind: str) -> Callable[[str], Any]:
+    if name == "max_model_len":
+        return _length
+    if kind.startswith(("dict", "NoneType")):
+        return _json_or_text
+    return int if kind.startswith("int") else float if kind.startswith("float") else str
