@@ -110,6 +110,7 @@ EngineView EngineCore::view() {
   view.stats = stats();
   view.slots_used = kv.slots_used;
   view.slots_filled = kv.slots_filled;
+  view.num_copied_on_write = kv.num_copied_on_write;
   view.num_disk_blocks = kv.disk.num_blocks;
   view.num_cached_disk_blocks = kv.disk.num_cached;
   view.num_requests = scheduled.num_requests;

@@ -55,8 +55,9 @@ struct EngineView {
   double time = 0.0;          // seconds on the clock of RequestTimes
   double make_seconds = 0.0;  // CPU time that the snapshot took on the engine thread
   EngineStats stats;
-  int64_t slots_used = 0;    // token slots of used blocks
-  int64_t slots_filled = 0;  // those that hold a computed token
+  int64_t slots_used = 0;           // token slots of used blocks
+  int64_t slots_filled = 0;         // those that hold a computed token
+  int64_t num_copied_on_write = 0;  // shared blocks, since the start
   int32_t num_disk_blocks = 0;
   int32_t num_cached_disk_blocks = 0;
   int64_t num_requests = 0;

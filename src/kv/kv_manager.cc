@@ -308,6 +308,7 @@ void KvManager::replace_shared(GroupTable& group, int32_t num_computed, std::vec
     const int32_t num_filled = num_computed - i * block_size();
     if (num_filled > 0) {
       copies.push_back({block, copy});
+      ++num_copied_on_write_;
       device_.set_filled(copy, num_filled);
     }
     free_block(device_, block);
@@ -428,6 +429,7 @@ KvStats KvManager::stats() const {
     stats.num_disk_reads_failed = disk_->num_reads_failed();
   }
   stats.num_swapped_out = num_swapped_out_;
+  stats.num_copied_on_write = num_copied_on_write_;
   stats.num_swapped_in = num_swapped_in_;
   return stats;
 }

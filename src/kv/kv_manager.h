@@ -91,6 +91,7 @@ struct KvStats {
   KvTierStats disk;
   int64_t num_swapped_out = 0;  // blocks, since the start
   int64_t num_swapped_in = 0;
+  int64_t num_copied_on_write = 0;      // shared blocks that were copied before a write
   int64_t num_disk_writes = 0;          // blocks written
   int64_t num_disk_writes_dropped = 0;  // not written: the disk was too slow, full or broken
   int64_t num_disk_reads_failed = 0;    // no intact block in the slot
@@ -283,6 +284,7 @@ class KvManager {
   int64_t num_device_hits_ = 0;
   int64_t num_host_hits_ = 0;
   int64_t num_swapped_out_ = 0;
+  int64_t num_copied_on_write_ = 0;
   int64_t num_swapped_in_ = 0;
   // Scratch of plan_move() and move(), of fixed capacity.
   mutable std::vector<BlockId> visited_;

@@ -39,13 +39,25 @@ struct BlockCell {
   int32_t filled_slots = 0;  // slots of the used blocks that hold a computed token
 };
 
+// A cell at its place in the pool: it stands for the blocks from `index` times the number of blocks per cell
+// on.
+struct PlacedCell {
+  int32_t index = 0;
+  BlockCell cell;
+};
+
 struct PoolView {
   int32_t num_blocks = 0;  // 0 = there is no such pool
   int32_t num_used = 0;
   int32_t num_cached = 0;
   int32_t num_shared = 0;  // blocks in more than one block table
   int32_t blocks_per_cell = 1;
-  std::vector<BlockCell> cells;  // the last one may stand for fewer blocks
+  std::vector<BlockCell> cells;  // the whole pool; the last one may stand for fewer blocks
+  // The occupied blocks alone, if a cell above stands for several blocks: in a large pool they would be lost.
+  // One block per cell, or more if the used blocks need too many cells. Cached blocks are included
+  // while there are few.
+  int32_t blocks_per_placed = 1;
+  std::vector<PlacedCell> placed;  // in the order of the pool
 };
 
 struct SchedulerView {
@@ -57,7 +69,8 @@ struct SchedulerView {
 
 struct SchedulerViewLimits {
   int32_t max_requests = 512;
-  int32_t max_cells = 4096;  // per pool
+  int32_t max_cells = 4096;       // per pool, for the whole pool and for its occupied blocks
+  int32_t max_with_cached = 512;  // occupied blocks up to which cached ones are included
 };
 
 // O(requests + blocks).

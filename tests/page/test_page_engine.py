@@ -10,6 +10,7 @@ import httpx
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from chat_page import PHONE, reload_and_count
+from engine_page import colors_in, owner_colors, theme_colors
 from playwright.sync_api import expect
 from server_process import ServerProcess
 from waiting import attempts, wait_until
@@ -59,46 +60,7 @@ def test_shows_the_blocks_that_32_requests_share(slow_server, visit):
         assert int(re.search(r"(\d+) shared", summary.inner_text()).group(1)) >= 10
         view = httpx.get(slow_server.url + "/internal/engine").json()
         assert len(view["requests"]) == 32 and all(r["arrival"] <= r["scheduled"] for r in view["requests"])
-    expect(page.get_by_text("0 + 0 waiting")).to_be_visible()
-
-
-def colors_in(canvas):
-    """The numbers of pixels by color, "r,g,b", of a canvas."""
-    return canvas.evaluate("""canvas => {
-        // A copy, because the browser warns about a canvas that is read again and again.
-        const copy = document.createElement('canvas');
-        copy.width = canvas.width;
-        copy.height = canvas.height;
-        const context = copy.getContext('2d', { willReadFrequently: true });
-        context.drawImage(canvas, 0, 0);
-        const data = context.getImageData(0, 0, copy.width, copy.height).data;
-        const counts = {};
-        for (let i = 0; i < data.length; i += 4) {
-            const name = `${data[i]},${data[i + 1]},${data[i + 2]}`;
-            counts[name] = (counts[name] ?? 0) + 1;
-        }
-        return counts;
-    }""")
-
-
-def color(page, name):
-    """A color of the theme as "r,g,b"."""
-    return page.evaluate("""async name => {
-        const colors = (await import('/ui/engine_canvas.js')).themeColors();
-        return colors[name].match(/\\d+/g).slice(0, 3).join();
-    }""", name)
-
-
-def owner_colors(page, ids):
-    return page.evaluate("""async ids => {
-        const { ownerColor } = await import('/ui/engine_canvas.js');
-        const context = document.createElement('canvas').getContext('2d', { willReadFrequently: true });
-        return ids.map(id => {
-            context.fillStyle = ownerColor(id);
-            context.fillRect(0, 0, 1, 1);
-            return [...context.getImageData(0, 0, 1, 1).data].slice(0, 3).join();
-        });
-    }""", ids)
+    expect(page.get_by_text("0 running, 0 waiting")).to_be_visible()
 
 
 def test_draws_the_states_of_requests_and_blocks(start_server, visit):
@@ -109,12 +71,13 @@ def test_draws_the_states_of_requests_and_blocks(start_server, visit):
     expect(page.locator(".pool-summary")).to_contain_text("blocks of")
     threads = in_background(server, 12, repeat_until_stopped, prompt="NUMBER long stories about a cat and a dog. " * 12, max_tokens=300)
     expect(page.locator(".pool-summary")).to_contain_text(re.compile(r"[1-9]\d* of [\d,]+ host blocks used"))
-    colors = {state: color(page, name) for state, name in {"queued": "line-strong", "prefill": "warn", "decode": "accent", "preempted": "danger"}.items()}
+    theme = theme_colors(page)
+    colors = {state: theme[name] for state, name in {"queued": "idle", "prefill": "prefill", "decode": "decode", "preempted": "preempted"}.items()}
     wanted = {*colors, "owners", "swapped", "chunks", "pauses"}
     seen = set()
     for _ in attempts(lambda: f"not drawn: {wanted - seen}", pause_s=0.1):
         requests = httpx.get(server.url + "/internal/engine").json()["requests"]
-        timeline, pool, host = (colors_in(page.get_by_role("img", name=name)) for name in
+        timeline, pool, host = (colors_in(page.get_by_label(name, exact=True)) for name in
                                 ("Timeline of requests", "Blocks of the KV cache", "Swapped blocks in host memory"))
         seen |= {state for state, pixels in colors.items() if timeline.get(pixels, 0) > 20}
         in_phase = lambda *phases: owner_colors(page, [r["id"] for r in requests if r["phase"] in phases])  # noqa: E731
@@ -130,7 +93,7 @@ def test_draws_the_states_of_requests_and_blocks(start_server, visit):
             break
     for tile in page.locator(".tile dd").all():
         expect(tile).not_to_contain_text("–")  # rates need tokens between two updates
-    tiles = dict(zip(page.locator(".tile dt").all_inner_texts(), page.locator(".tile dd").all_inner_texts()))
+    tiles = dict(zip(page.locator(".tile dt").all_inner_texts(), page.locator(".tile dd:not(.tile-note)").all_inner_texts()))
     assert int(tiles["Preemptions"]) > 0, tiles
     expect(page.get_by_text("contiguous allocation would reserve 1,024 tokens for each")).to_be_visible()
     page.close()  # it would log that it cannot reach the stopped server
@@ -144,9 +107,9 @@ def test_shows_cached_blocks_and_the_hit_rate(server, visit):
         complete(server, number, max_tokens=2)
     page = visit(server.url + "/#/engine").page
     expect(page.locator(".pool-summary")).to_contain_text(re.compile(r"[1-9]\d* cached"))
-    pool, cached = page.get_by_role("img", name="Blocks of the KV cache"), color(page, "line-strong")
+    pool, cached = page.get_by_label("Blocks of the KV cache", exact=True), theme_colors(page)["idle"]
     wait_until(lambda: colors_in(pool).get(cached, 0) > 20, "cached blocks are not drawn")
-    hits = page.locator(".tile", has_text="Prefix hit rate").locator("dd").inner_text()
+    hits = page.locator(".tile", has_text="Prefix hit rate").locator("dd").first.inner_text()
     assert float(hits.removesuffix(" %")) > 0
 
 
@@ -226,7 +189,7 @@ def test_256_sequences_are_drawn_without_nodes(server, crowded, visit):
     page.route("**/internal/engine", fulfill)
     page.goto(server.url + "/#/engine")
     page.reload()
-    expect(page.get_by_text("256 + 0 waiting")).to_be_visible()
+    expect(page.get_by_text("256 running, 0 waiting")).to_be_visible()
     expect(page.get_by_text("256 active")).to_be_visible()
     assert page.evaluate("document.querySelectorAll('*').length") < 300
 
@@ -239,20 +202,23 @@ def test_drawing_executes_a_linear_number_of_steps(server, visit):
     def steps(num_requests):
         executed.take()
         page.evaluate("""async count => {
-            const { drawPool, drawTimeline, themeColors } = await import('/ui/engine_canvas.js');
+            const { drawTimeline, themeColors } = await import('/ui/engine_canvas.js');
+            const { drawPool } = await import('/ui/pool_canvas.js');
             const canvas = document.body.appendChild(document.createElement('div')).appendChild(document.createElement('canvas'));
             const requests = Array.from({ length: count }, (_, id) => (
                 { id, arrival: -9000, scheduled: -8000, first: -7000, end: null, pauses: [[-5000, -4000]], chunks: [[-8000], [-7500]] }));
             const cells = Array.from({ length: 16 * count }, (_, i) => (
-                { owner: i % count, refs: 1, used: 1, cached: 0, fill: i % 2 ? 100 : 50 }));
-            drawPool(canvas, cells, requests, themeColors());
+                { owner: i % count, refs: 1, used: 1, cached: 0, slots: i % 2 ? 16 : 8 }));
+            drawPool(canvas, cells, requests, themeColors(), 16);
             drawTimeline(canvas, requests, themeColors());
         }""", num_requests)
-        return executed.take()["engine_canvas.js"]
+        counts = executed.take()
+        return counts["engine_canvas.js"] + counts["pool_canvas.js"]
 
     few, many = steps(256), steps(512)
     assert few > 16 * 256, "each cell is drawn"
     assert many < 2.2 * few, (few, many)
+
 
 def test_a_snapshot_of_256_sequences_is_small(crowded):
     """Its cost in the engine is limited by its own measurement: a snapshot is valid for 200 times its CPU time (page_api.cc), and

@@ -1,9 +1,10 @@
 #include "server/internal/engine_view_json.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstddef>
+#include <tuple>
+#include <vector>
 
 #include "server/openai/json_out.h"
 
@@ -90,28 +91,52 @@ void write_ended(ViewWriter& writer, const EndedRequest& request) {
   out.end_object();
 }
 
-using CellFields = std::array<int32_t, 5>;
-
-CellFields fields_of(const BlockCell& cell, int32_t block_size) {
-  const int64_t slots = int64_t{cell.num_used} * block_size;
-  const int64_t percent = slots == 0 ? 0 : std::min<int64_t>(100, 100 * int64_t{cell.filled_slots} / slots);
-  return {cell.owner, cell.max_refs, cell.num_used, cell.num_cached, static_cast<int32_t>(percent)};
+void write_cell(JsonOut& out, const BlockCell& cell) {
+  out.integer(cell.owner).integer(cell.max_refs).integer(cell.num_used).integer(cell.num_cached);
+  out.integer(cell.filled_slots);
 }
 
-void write_pool(JsonOut& out, const PoolView& pool, int32_t block_size) {
-  out.begin_object().key("num_blocks").integer(pool.num_blocks).key("used").integer(pool.num_used);
-  out.key("cached").integer(pool.num_cached).key("shared").integer(pool.num_shared);
-  out.key("blocks_per_cell").integer(pool.blocks_per_cell).key("cells").begin_array();
-  size_t begin = 0;
-  while (begin < pool.cells.size()) {
-    const CellFields fields = fields_of(pool.cells[begin], block_size);
+bool same(const BlockCell& a, const BlockCell& b) {
+  const auto fields = [](const BlockCell& c) {
+    return std::tuple(c.owner, c.max_refs, c.num_used, c.num_cached, c.filled_slots);
+  };
+  return fields(a) == fields(b);
+}
+
+void write_cells(JsonOut& out, const std::vector<BlockCell>& cells) {
+  out.begin_array();
+  for (size_t begin = 0; begin < cells.size();) {
     size_t end = begin + 1;
-    while (end < pool.cells.size() && fields_of(pool.cells[end], block_size) == fields) ++end;
+    while (end < cells.size() && same(cells[end], cells[begin])) ++end;
     out.integer(end - begin);
-    for (const int32_t field : fields) out.integer(field);
+    write_cell(out, cells[begin]);
     begin = end;
   }
-  out.end_array().end_object();
+  out.end_array();
+}
+
+void write_placed(JsonOut& out, const std::vector<PlacedCell>& placed) {
+  out.begin_array();
+  for (size_t begin = 0; begin < placed.size();) {
+    size_t end = begin + 1;
+    while (end < placed.size() && placed[end].index == placed[end - 1].index + 1 &&
+           same(placed[end].cell, placed[begin].cell))
+      ++end;
+    out.integer(placed[begin].index).integer(end - begin);
+    write_cell(out, placed[begin].cell);
+    begin = end;
+  }
+  out.end_array();
+}
+
+void write_pool(JsonOut& out, const PoolView& pool) {
+  out.begin_object().key("num_blocks").integer(pool.num_blocks).key("used").integer(pool.num_used);
+  out.key("cached").integer(pool.num_cached).key("shared").integer(pool.num_shared);
+  out.key("blocks_per_cell").integer(pool.blocks_per_cell).key("cells");
+  write_cells(out, pool.cells);
+  out.key("blocks_per_placed").integer(pool.blocks_per_placed).key("placed");
+  write_placed(out, pool.placed);
+  out.end_object();
 }
 
 void write_stats(JsonOut& out, const EngineView& view) {
@@ -124,6 +149,7 @@ void write_stats(JsonOut& out, const EngineView& view) {
   out.key("prefix_hits").integer(stats.prefix_cache_hits);
   out.key("swapped_out").integer(stats.num_swapped_out_blocks);
   out.key("swapped_in").integer(stats.num_swapped_in_blocks);
+  out.key("copied_on_write").integer(view.num_copied_on_write);
   out.key("slots_used").integer(view.slots_used).key("slots_filled").integer(view.slots_filled);
   out.key("disk_blocks").integer(view.num_disk_blocks);
   out.key("cached_disk_blocks").integer(view.num_cached_disk_blocks).end_object();
@@ -131,7 +157,7 @@ void write_stats(JsonOut& out, const EngineView& view) {
 
 }  // namespace
 
-std::string engine_view_json(const EngineView& view, int32_t block_size) {
+std::string engine_view_json(const EngineView& view) {
   std::string body;
   ViewWriter writer(body, view.time);
   JsonOut& out = writer.out();
@@ -143,9 +169,9 @@ std::string engine_view_json(const EngineView& view, int32_t block_size) {
   for (size_t i = view.ended.size() - std::min(view.ended.size(), kMaxEnded); i < view.ended.size(); ++i)
     write_ended(writer, view.ended[i]);
   out.end_array().key("device");
-  write_pool(out, view.device, block_size);
+  write_pool(out, view.device);
   out.key("host");
-  write_pool(out, view.host, block_size);
+  write_pool(out, view.host);
   out.end_object();
   return body;
 }

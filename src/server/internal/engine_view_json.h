@@ -2,7 +2,6 @@
 // past, and null if something has not happened.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "engine/engine_view.h"
@@ -11,7 +10,8 @@ namespace quire {
 
 // The cells of a pool are run-length encoded: "cells" has six integers per run, the number of equal cells,
 // and of each cell the owner (index into "requests", or -1), the largest reference count, used blocks, cached
-// blocks, and the percentage of the used blocks' slots that hold a token.
-std::string engine_view_json(const EngineView& view, int32_t block_size);
+// blocks, and slots of the used blocks that hold a token. The runs of "placed" begin with the index of their
+// first cell.
+std::string engine_view_json(const EngineView& view);
 
 }  // namespace quire

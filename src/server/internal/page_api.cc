@@ -70,7 +70,7 @@ HttpResponse make_view(const ApiState& state, SharedView& shared) {
   const auto view = state.engine.view();
   if (view == nullptr) return error_response(503, "the engine is not running, or memory is short");
   const double begin = thread_cpu_seconds();
-  std::string body = engine_view_json(*view, state.engine.model().block_size);
+  std::string body = engine_view_json(*view);
   const double json_seconds = thread_cpu_seconds() - begin;
   shared.store(body, view->make_seconds + json_seconds);
   HttpResponse response = uncached_json(std::move(body));

@@ -1,52 +1,94 @@
-// The live view of the engine: counters, the blocks of the KV cache, and the requests of the last seconds. It asks the
-// server for snapshots only while it is visible.
+// The live view of the engine: counters, the blocks of the KV cache, the history, and the requests of the last seconds.
+// It asks the server for snapshots only while it is visible.
 
 import { getJson } from "./api.js";
-import { el, formatBytes, formatCount, formatSeconds } from "./dom.js";
-import { decodeCells, drawPool, drawTimeline, themeColors } from "./engine_canvas.js";
-import { onThemeChange } from "./shell.js";
+import { DemoLoad, NUM_REQUESTS, describeLoad } from "./demo_load.js";
+import { el, formatBytes, formatCount, formatSeconds, icon } from "./dom.js";
+import { drawTimeline, themeColors } from "./engine_canvas.js";
+import { History } from "./history.js";
+import { PoolCanvas } from "./pool_canvas.js";
+import { onThemeChange, serverGone } from "./shell.js";
 
 const INTERVAL = 500; // ms
+const RATE_SECONDS = 2;
+const SILENCE = 6000; // ms without a snapshot after which the figures count as old
+
+const RATE_NOTE = `over the last ${RATE_SECONDS} s`;
+const REQUESTS_NOTE = "requests of the last minute";
+// key, name, unit, what time the figure is about
+const TILES = [
+  ["generation", "Generation", " tokens/s", RATE_NOTE], ["prompt", "Prompts", " tokens/s", RATE_NOTE],
+  ["ttft", "TTFT, median", "", REQUESTS_NOTE], ["tpot", "TPOT, median", "", REQUESTS_NOTE],
+  ["requests", "Sequences", "", "now"], ["hits", "Prefix hit rate", "", "since the start"],
+  ["usage", "KV cache used", "", "now"], ["preemptions", "Preemptions", "", "since the start"],
+];
 
 function median(values) {
   const sorted = values.filter((v) => v !== null && Number.isFinite(v)).sort((a, b) => a - b);
   return sorted.length === 0 ? NaN : sorted[Math.floor(sorted.length / 2)];
 }
 
-const percent = (part, whole) => (whole > 0 ? `${((100 * part) / whole).toFixed(1)} %` : "–");
+const percent = (part, whole) => (whole === 0 ? "–" : part > 0 && part / whole < 0.001 ? "< 0.1 %" : `${((100 * part) / whole).toFixed(1)} %`);
 const perSecond = (value) => (value === null ? "–" : formatCount(value));
+const legend = (...entries) => el("ul", { class: "legend" }, entries.map(([kind, text]) => el("li", {}, el("span", { class: `swatch ${kind}` }), text)));
 
 export class EngineView {
   constructor(app) {
     this.app = app;
     this.tiles = {};
     this.status = el("p", { class: "summary", role: "status" }, "Waiting for the engine…");
+    this.notice = el("p", { class: "engine-notice", role: "status", hidden: true });
     this.poolText = el("p", { class: "summary pool-summary" });
     this.timeText = el("p", { class: "summary" });
-    this.pool = el("canvas", { role: "img", "aria-label": "Blocks of the KV cache" });
-    this.hostPool = el("canvas", { role: "img", "aria-label": "Swapped blocks in host memory" });
-    this.hostPart = el("div", { class: "host-pool", hidden: true }, el("p", { class: "summary" }, "Swapped out to host memory"), this.hostPool);
+    this.pool = new PoolCanvas("Blocks of the KV cache");
+    this.hostPool = new PoolCanvas("Swapped blocks in host memory");
+    this.hostPart = el("div", { class: "host-pool", hidden: true }, el("p", { class: "summary" }, "Swapped out to host memory"), this.hostPool.node);
     this.timeline = el("canvas", { role: "img", "aria-label": "Timeline of requests" });
+    this.history = new History();
     this.memory = el("div", { class: "bars" });
-    const legend = (...entries) => el("ul", { class: "legend" }, entries.map(([kind, text]) => el("li", {}, el("span", { class: `swatch ${kind}` }), text)));
-    this.node = el("div", { class: "engine" }, el("div", { class: "engine-inner" }, this.makeTiles(),
-      el("section", { class: "card" }, el("h2", {}, "KV cache"), this.poolText, el("div", { class: "pool-scroll", tabindex: "0", role: "region", "aria-label": "KV cache blocks" }, this.pool, this.hostPart),
-        legend(["used", "used, one color per request"], ["shared", "shared by several sequences"], ["cached", "cached prefix, can be reused"], ["", "free"])),
+    this.node = el("div", { class: "engine" }, el("div", { class: "engine-inner" }, this.notice, this.makeDemo(), this.makeTiles(),
+      el("section", { class: "card" }, el("h2", {}, "KV cache"), this.poolText, this.pool.node, this.hostPart,
+        legend(["owners", "used by one sequence, in a color of its request"], ["shared", "shared by several sequences"], ["idle", "cached prefix, can be reused"], ["free", "free"], ["partial", "filled up to the height of its tokens"])),
+      el("section", { class: "card" }, el("h2", {}, "The last five minutes"), this.history.node),
       el("section", { class: "card" }, el("h2", {}, "Memory"), this.status, this.memory),
       el("section", { class: "card" }, el("h2", {}, "Requests"), this.timeText, el("div", { class: "timeline-scroll", tabindex: "0", role: "region", "aria-label": "Requests" }, this.timeline),
-        legend(["queued", "queued"], ["prefill", "prefill, in chunks"], ["decode", "decode"], ["preempted", "preempted"]))));
+        legend(["idle", "queued"], ["prefill", "prefill, in chunks"], ["decode", "decode"], ["preempted", "preempted"], ["owners", "color of its blocks"]))));
     onThemeChange(() => {
       this.colors = themeColors();
       if (this.view) this.draw();
     });
+    addEventListener("resize", () => this.active && this.view && this.draw());
   }
   makeTiles() {
-    const names = { generation: "Generation", prompt: "Prompt", ttft: "TTFT, median", tpot: "TPOT, median", requests: "Sequences", hits: "Prefix hit rate", usage: "KV cache used", preemptions: "Preemptions" };
-    const units = { generation: " tokens/s", prompt: " tokens/s" };
-    return el("dl", { class: "tiles" }, Object.entries(names).map(([key, name]) => {
+    return el("dl", { class: "tiles" }, TILES.map(([key, name, unit, note]) => {
       this.tiles[key] = el("span", {}, "–");
-      return el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, this.tiles[key], units[key] ? el("span", { class: "unit" }, units[key]) : null));
+      return el("div", { class: "tile" }, el("dt", {}, name), el("dd", {}, this.tiles[key], unit ? el("span", { class: "unit" }, unit) : null), el("dd", { class: "tile-note" }, note));
     }));
+  }
+
+  makeDemo() {
+    this.demo = new DemoLoad(this.app.model);
+    this.demoButton = el("button", { type: "button", class: "button small", onclick: () => (this.demo.running ? this.demo.end("stopped") : this.runDemo()) }, icon("engine"), "Run a demo load");
+    this.demoText = el("p", { class: "demo-text", role: "status" }, `${NUM_REQUESTS} requests at a time share a prefix, for 15 seconds. Only while nobody else uses the server.`);
+    return el("div", { class: "demo", hidden: !this.app.generates }, this.demoButton, this.demoText);
+  }
+  async runDemo() {
+    const progress = (text) => (this.demoText.textContent = text);
+    const button = (name, disabled = false) => {
+      this.demoButton.lastChild.textContent = name;
+      this.demoButton.disabled = disabled;
+    };
+    button("Run a demo load", true);
+    try {
+      const result = await this.demo.run((begun) => {
+        button("Stop");
+        progress(`${formatCount(begun)} ${begun === 1 ? "request" : "requests"} sent. It stops by itself.`);
+      });
+      progress(describeLoad(result));
+    } catch (error) {
+      progress(`Stopped: ${error.message}`);
+    }
+    button("Run a demo load");
   }
 
   start() {
@@ -59,24 +101,58 @@ export class EngineView {
   stop() {
     this.active = false;
     clearTimeout(this.timer);
+    this.demo.end("stopped");
   }
   async poll() {
     if (!this.active) return;
+    const silence = setTimeout(() => this.setOld("The engine has not answered for some seconds."), SILENCE);
     try {
       if (!document.hidden) this.show(await getJson("internal/engine"));
     } catch (error) {
-      this.status.textContent = error.message;
-      this.status.classList.add("stale");
+      this.setOld(error.message);
+      if (error.kind === "network") return this.waitForServer();
+    } finally {
+      clearTimeout(silence);
     }
     if (this.active) this.timer = setTimeout(() => this.poll(), INTERVAL);
   }
+  waitForServer() {
+    if (this.waiting) return;
+    this.waiting = true;
+    serverGone(() => this.resume());
+  }
+  // The server is back, perhaps with other settings.
+  async resume() {
+    this.waiting = false;
+    this.history.interrupt();
+    this.previous = null;
+    try {
+      Object.assign(this.app.model, await getJson("internal/model"));
+    } catch {
+      // poll() reports it.
+    }
+    this.poll();
+  }
+  // Gray figures: they are those of the last snapshot.
+  setOld(reason) {
+    this.node.classList.add("old");
+    const time = this.view ? ` The figures are those of ${this.seen.toLocaleTimeString()}.` : "";
+    this.notice.textContent = reason + time;
+    this.notice.hidden = false;
+  }
 
   show(view) {
-    if (!this.active || view.time === this.view?.time) return;
+    if (!this.active) return;
+    this.node.classList.remove("old");
+    this.notice.hidden = true;
+    if (view.time === this.view?.time) return;
     this.view = view;
+    this.seen = new Date();
+    this.demo.watch(view);
+    this.history.add(view);
     const last = this.previous;
-    // Rates over about two seconds, so that they can be read.
-    if (!last || view.time - last.time >= 2) {
+    // Rates over some seconds, so that they can be read.
+    if (!last || view.time - last.time >= RATE_SECONDS) {
       const rate = (key) => (last ? (view.stats[key] - last.stats[key]) / (view.time - last.time) : null);
       this.rates = { generation: rate("generation_tokens"), prompt: rate("prompt_tokens") };
       this.previous = view;
@@ -92,7 +168,8 @@ export class EngineView {
     tiles.prompt.textContent = perSecond(this.rates.prompt);
     tiles.ttft.textContent = formatSeconds(median(all.map((r) => seconds(r.arrival, r.first))));
     tiles.tpot.textContent = formatSeconds(median(all.filter((r) => r.generated > 1).map((r) => seconds(r.first, r.last) / (r.generated - 1))));
-    tiles.requests.textContent = `${formatCount(stats.running)} + ${formatCount(stats.waiting)} waiting`;
+    const unit = (text) => el("span", { class: "unit" }, text);
+    tiles.requests.replaceChildren(formatCount(stats.running), unit(" running, "), formatCount(stats.waiting), unit(" waiting"));
     tiles.hits.textContent = percent(stats.prefix_hits, stats.prefix_queries);
     tiles.usage.textContent = percent(device.used, device.num_blocks);
     tiles.preemptions.textContent = formatCount(stats.preemptions);
@@ -100,6 +177,7 @@ export class EngineView {
     // Tasks of their own, so that none of them is long.
     setTimeout(() => this.drawPool());
     setTimeout(() => this.drawRequests());
+    setTimeout(() => this.history.draw(this.colors));
   }
   drawRequests() {
     const { view } = this;
@@ -109,16 +187,17 @@ export class EngineView {
   }
   drawPool() {
     const { device, host, requests, stats } = this.view;
-    const cells = decodeCells(device.cells);
-    const most = cells.reduce((a, c) => Math.max(a, c.refs), 0);
-    const parts = [`${formatCount(device.num_blocks)} blocks of ${this.app.model.block_size} tokens`, `${formatCount(device.used)} used`,
+    const { colors } = this;
+    const blockSlots = this.app.model.block_size;
+    const most = device.cells.reduce((a, refs, i) => (i % 6 === 2 ? Math.max(a, refs) : a), 0);
+    const parts = [`${formatCount(device.num_blocks)} blocks of ${blockSlots} tokens`, `${formatCount(device.used)} used`,
       `${formatCount(device.shared)} shared${most > 1 ? ` by up to ${most} sequences` : ""}`, `${formatCount(device.cached)} cached`];
+    if (stats.copied_on_write > 0) parts.push(`${formatCount(stats.copied_on_write)} copied on write so far`);
     if (host.num_blocks > 0) parts.push(`${formatCount(host.used)} of ${formatCount(host.num_blocks)} host blocks used`, `${formatCount(stats.swapped_out)} swapped out so far`);
-    if (device.blocks_per_cell > 1) parts.push(`one cell = ${device.blocks_per_cell} blocks`);
     this.poolText.textContent = parts.join(" · ");
-    drawPool(this.pool, cells, requests, this.colors);
+    this.pool.draw({ pool: device, requests, colors, blockSlots });
     this.hostPart.hidden = host.num_blocks === 0;
-    if (host.num_blocks > 0) drawPool(this.hostPool, decodeCells(host.cells), requests, this.colors);
+    if (host.num_blocks > 0) this.hostPool.draw({ pool: host, requests, colors, blockSlots });
   }
   drawMemory() {
     const { stats, device } = this.view;
@@ -132,7 +211,6 @@ export class EngineView {
       return [el("span", {}, name), el("div", { class: `bar ${kind}` }, fill), el("span", {}, formatBytes(bytes))];
     };
     this.memory.replaceChildren(...[bar("Paged", used, ""), bar("Contiguous", contiguous, "plain")].flat());
-    this.status.classList.remove("stale");
     this.status.textContent = stats.running === 0 ? "With contiguous allocation, each sequence would reserve memory for its longest length."
       : `${formatCount(stats.running)} ${stats.running === 1 ? "sequence" : "sequences"}; contiguous allocation would reserve ${formatCount(model.max_model_len)} tokens for each` +
         (stats.slots_used > 0 ? ` · waste ${percent(stats.slots_used - stats.slots_filled, stats.slots_used)}` : "");

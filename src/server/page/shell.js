@@ -109,20 +109,21 @@ export function askForKey(refused) {
   return keyDialog;
 }
 
-// The bar that is shown while the server does not respond. Checks it until it does.
+// The bar that is shown while the server does not respond. Checks it until it does, and calls back everyone who has asked.
 let banner = null;
+let waiting = [];
 export function serverGone(onBack) {
+  if (onBack) waiting.push(onBack);
   if (banner !== null) return;
   banner = el("div", { class: "banner", role: "alert" }, icon("alert"), el("span", {}, "The server cannot be reached. Trying again…"));
   document.body.prepend(banner);
   const check = async () => {
-    if (await api.isHealthy()) {
-      banner.remove();
-      banner = null;
-      onBack?.();
-    } else {
-      setTimeout(check, 2000);
-    }
+    if (!(await api.isHealthy())) return setTimeout(check, 2000);
+    banner.remove();
+    banner = null;
+    const callbacks = waiting;
+    waiting = [];
+    callbacks.forEach((f) => f());
   };
   setTimeout(check, 1000);
 }

@@ -144,6 +144,7 @@ TEST(KvManager, CopiesASharedBlockBeforeItIsWritten) {
   EXPECT_EQ(kv.block_table(child, 0)[1], shared);
   ASSERT_TRUE(kv.allocate_slots(child, 7, copies));
   EXPECT_EQ(copies.size(), 1U) << "the child has the block for itself now";
+  EXPECT_EQ(kv.stats().num_copied_on_write, 1);
   kv.check_integrity();
   StepPlan plan;
   kv.append_updates(child, 11, plan);

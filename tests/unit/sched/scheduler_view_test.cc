@@ -1,7 +1,9 @@
 // The snapshot of requests and blocks that displays show.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
+#include <vector>
 
 #include "sched/scheduler.h"
 #include "unit/sched/fake_executor.h"
@@ -116,6 +118,53 @@ TEST(SchedulerView, StaysWithinItsLimits) {
   int32_t used = 0;
   for (const BlockCell& cell : view.device.cells) used += cell.num_used;
   EXPECT_EQ(used, view.device.num_used);
+}
+
+TEST(SchedulerView, PlacesTheUsedAndCachedBlocksOfALargePool) {
+  Scheduler scheduler({.max_num_seqs = 4, .max_num_batched_tokens = 64}, layout_of(5000));
+  ASSERT_TRUE(scheduler.add_request(make_viewed_request(0, 13, 2)).ok());
+  for (int i = 0; i < 3; ++i) step(scheduler);
+  ASSERT_TRUE(scheduler.add_request(make_viewed_request(1, 9, 8)).ok());
+  Request other = make_viewed_request(2, 9, 8);
+  other.prompt_token_ids.front() = 100;  // shares no block
+  ASSERT_TRUE(scheduler.add_request(std::move(other)).ok());
+  step(scheduler);
+  const SchedulerView view = scheduler.view({});
+  EXPECT_EQ(view.device.blocks_per_cell, 2);
+  EXPECT_EQ(view.device.blocks_per_placed, 1);
+  // Request 1 uses two cached blocks and one of its own, request 2 three of its own; one block is cached
+  // only.
+  std::vector<int32_t> owners;
+  for (const PlacedCell& placed : view.device.placed) {
+    EXPECT_EQ(placed.cell.num_used + placed.cell.num_cached, 1);
+    owners.push_back(placed.cell.owner);
+  }
+  std::sort(owners.begin(), owners.end());
+  EXPECT_EQ(owners, (std::vector<int32_t>{-1, 0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(scheduler.view({.max_with_cached = 6}).device.placed.size(), 6U) << "cached blocks are left out";
+}
+
+TEST(SchedulerView, PlacesGroupsOfBlocksIfThereAreTooMany) {
+  Scheduler scheduler({.max_num_seqs = 8, .max_num_batched_tokens = 64}, layout_of(100));
+  for (RequestId id = 0; id < 8; ++id) ASSERT_TRUE(scheduler.add_request(make_viewed_request(id, 5, 4)).ok());
+  step(scheduler);
+  const PoolView pool = scheduler.view({.max_requests = 8, .max_cells = 4, .max_with_cached = 8}).device;
+  EXPECT_LE(pool.placed.size(), 4U);
+  EXPECT_GT(pool.blocks_per_placed, 1);
+  int32_t used = 0;
+  for (const PlacedCell& placed : pool.placed) {
+    used += placed.cell.num_used;
+    EXPECT_EQ(placed.cell.num_cached, 0);
+    EXPECT_GE(placed.cell.owner, 0);
+  }
+  EXPECT_EQ(used, pool.num_used);
+}
+
+TEST(SchedulerView, PlacesNoBlocksIfEachHasACell) {
+  Scheduler scheduler({.max_num_seqs = 1, .max_num_batched_tokens = 8}, layout_of(16));
+  ASSERT_TRUE(scheduler.add_request(make_viewed_request(0, 8, 8)).ok());
+  step(scheduler);
+  EXPECT_TRUE(scheduler.view({}).device.placed.empty());
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(EngineViewJson, WritesTimesRelativeToTheSnapshot) {
   request.progress.times = {98.5, 99.0, 0.0, 0.0};
   request.history.chunks = {{99.0, 99.25, 512}};
   request.history.pauses = {{99.5, 0.0}};
-  const Json json = Json::parse(engine_view_json(view, 16));
+  const Json json = Json::parse(engine_view_json(view));
   const Json& written = json["requests"][0];
   EXPECT_EQ(written["id"], 7);
   EXPECT_EQ(written["phase"], "decode");
@@ -84,8 +84,18 @@ TEST(EngineViewJson, EncodesRunsOfEqualCells) {
   EngineView view;
   view.device.num_blocks = 5;
   view.device.cells = {{0, 1, 0, 2, 8}, {0, 1, 0, 2, 8}, {-1, 0, 1, 0, 0}, {}, {}};
-  const Json json = Json::parse(engine_view_json(view, 16));
-  EXPECT_EQ(json["device"]["cells"], Json::parse("[2,0,2,1,0,50, 1,-1,0,0,1,0, 2,-1,0,0,0,0]"));
+  const Json json = Json::parse(engine_view_json(view));
+  EXPECT_EQ(json["device"]["cells"], Json::parse("[2,0,2,1,0,8, 1,-1,0,0,1,0, 2,-1,0,0,0,0]"));
+}
+
+TEST(EngineViewJson, EncodesRunsOfNeighboringOccupiedCells) {
+  EngineView view;
+  view.device.blocks_per_placed = 2;
+  const BlockCell used{0, 2, 0, 1, 32};
+  view.device.placed = {{3, used}, {4, used}, {6, used}, {7, {-1, 0, 1, 0, 0}}};
+  const Json json = Json::parse(engine_view_json(view));
+  EXPECT_EQ(json["device"]["blocks_per_placed"], 2);
+  EXPECT_EQ(json["device"]["placed"], Json::parse("[3,2,0,1,2,0,32, 6,1,0,1,2,0,32, 7,1,-1,0,0,1,0]"));
 }
 
 }  // namespace
