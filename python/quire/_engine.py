@@ -24,11 +24,6 @@ _P = TypeVar("_P")
 _engines: weakref.WeakSet[LoadedEngine] = weakref.WeakSet()
 
 
-def counted(count: int, noun: str) -> str:
-    """"1 prompt", "2 prompts"."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
 def _close_all() -> None:
     """At interpreter exit: ends the engine threads before the interpreter is destroyed."""
     _core.begin_exit()
@@ -148,10 +143,6 @@ class LoadedEngine:
         params = copy.copy(params)
         params.detokenize = False
         return params
-
-    def priority(self, priority: int) -> int:
-        """Priorities have no effect with other policies, which the engine would refuse."""
-        return priority if self.args.scheduling_policy == "priority" else 0
 
     def get_tokenizer(self) -> Tokenizer:
         if self.args.skip_tokenizer_init:

@@ -106,7 +106,6 @@ class AsyncLLM:
         """Submits a request and yields its prompt tokens each time that there is new output."""
         self._engine.check_prompts([prompt])
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
-        priority = self._engine.priority(priority)
         channel = self._channel()
         key = channel.open(request)
         try:

@@ -195,7 +195,7 @@ class LLM:
     def _priorities(self, priority: int | Sequence[int] | None, count: int) -> list[int]:
         if priority is None:
             return []
-        return [self._engine.priority(one) for one in _engine.per_prompt(priority, count, int, "priority")]
+        return _engine.per_prompt(priority, count, int, "priority")
 
     def _outputs(self, batch: _core.Batch, prompts: list[PromptType],
                  params: Sequence[SamplingParams]) -> list[RequestOutput]:

@@ -97,7 +97,7 @@ class LLMEngine:
         key = self._next_key
         self._next_key += 1
         request.engine_id, request.prompt_ids = engine.core.submit_stream(
-            self._outbox, key, prompt, sampling, pooling, engine.priority(priority), add is not False, keep, keep_last)
+            self._outbox, key, prompt, sampling, pooling, priority, add is not False, keep, keep_last)
         self._requests[key] = request
         self._keys[request_id] = key
         return request_id
