@@ -5,6 +5,7 @@ import json
 import types
 
 import chat_oracle
+import numpy as np
 import pytest
 from chat_oracle import CONVERSATIONS
 from quire import SamplingParams
@@ -72,6 +73,11 @@ def test_messages_can_be_objects_of_clients(llm):
 
     messages = [Message("user", "a"), Model(), types.MappingProxyType({"role": "user", "content": "c"})]
     assert chat_prompt(llm, messages, chat_template="{{ messages | map(attribute='content') | join }}") == "abc"
+
+
+def test_numbers_of_numpy_are_numbers(llm):
+    messages = [{"role": "user", "content": "a", "n": np.int64(3), "x": np.float32(0.5)}]
+    assert chat_prompt(llm, messages, chat_template="{{ messages[0].n }} {{ messages[0].x }}") == "3 0.5"
 
 
 def test_large_integers_keep_their_digits(llm):

@@ -88,7 +88,9 @@ class Prober {
         {"tool", TemplateForms::kToolContent},
     }};
     for (const auto& [known, question] : kRoles) {
-      if (known == role) return ask(question, [&] { return find_content(role); });
+      if (known != role) continue;
+      const Answer answer = ask(question, [&] { return find_content(role); });
+      if (answer != kUnknown || role == "user") return answer;
     }
     return content("user");
   }
@@ -110,7 +112,9 @@ class Prober {
       with_variables_ = before;
       if (!cancelled_) known.store(answer, std::memory_order_relaxed);
     }
-    if (answer == kUnknown && (!options_.kwargs.empty() || !options_.tools.is_null())) {
+    const bool has_variables =
+        !options_.kwargs.empty() || !options_.tools.is_null() || !options_.documents.is_null();
+    if (answer == kUnknown && has_variables) {
       const bool before = std::exchange(with_variables_, true);
       answer = find();
       with_variables_ = before;
@@ -130,6 +134,7 @@ class Prober {
     probe_.messages = messages;
     probe_.kwargs = with_variables_ ? options_.kwargs : Json();
     probe_.tools = with_variables_ ? options_.tools : Json();
+    probe_.documents = with_variables_ ? options_.documents : Json();
     auto text = template_.render(probe_, kProbeLimits);
     if (text.ok()) return std::move(text).value();
     cancelled_ |= text.failure().kind == ErrorKind::kOverloaded;

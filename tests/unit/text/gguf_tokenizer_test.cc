@@ -286,6 +286,18 @@ TEST(GgufTokenizer, ReadsRolesTemplatesAndSpecialTokens) {
   EXPECT_FALSE(tokenizer->is_special(6));
 }
 
+TEST(GgufTokenizer, NamesAllSpecialTokens) {
+  GgufWriter w = tiny();
+  w.u32("tokenizer.ggml.seperator_token_id", 2);
+  w.u32("tokenizer.ggml.mask_token_id", 6);
+  const std::map<std::string, std::string> expected = {{"bos_token", "<s>"},
+                                                       {"eos_token", "</s>"},
+                                                       {"mask_token", "<tool>"},
+                                                       {"sep_token", "</s>"},
+                                                       {"unk_token", "<unk>"}};
+  EXPECT_EQ(open(w.file())->named_tokens(), expected);
+}
+
 TEST(GgufTokenizer, ReadsRerankerPromptsAsPairTemplates) {
   GgufWriter w = tiny();
   w.text("tokenizer.chat_template", "{{ messages }}");

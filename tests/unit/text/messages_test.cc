@@ -155,6 +155,12 @@ TEST(ChatMessages, AsksATemplateAgainWithTheVariablesThatItNeeds) {
   EXPECT_EQ(fitted(tmpl, read("{" + messages + R"(, "chat_template_kwargs": {"date": "x"}})")), "today: xa");
 }
 
+TEST(ChatMessages, TreatsUnknownRolesAsUsers) {
+  EXPECT_EQ(fitted("{% for m in messages %}{% for p in m.content %}{{ p.text }};{% endfor %}{% endfor %}",
+                   R"([{"role": "observer", "content": "a"}, {"role": "observer", "content": ["b", "c"]}])"),
+            "a;b;c;");
+}
+
 TEST(ChatMessages, ObeysTheContentFormatOfTheRequest) {
   const auto tmpl = ChatTemplate::parse("{{ messages[0].content | tojson }}", "t");
   ChatRequest request = read(R"({"messages": [{"role": "user", "content": "a"}]})");
