@@ -155,6 +155,7 @@ std::vector<PooledOutput> LLM::Impl::pool(const std::vector<PooledText>& texts, 
 
 std::vector<PooledOutput> LLM::encode(const std::vector<Prompt>& prompts, const PoolingParams& params) {
   std::vector<PooledText> texts;
+  texts.reserve(prompts.size());
   for (const Prompt& prompt : prompts) texts.push_back(impl_->pooled_text(prompt));
   return impl_->pool(texts, params);
 }

@@ -14,14 +14,13 @@
 #include <variant>
 
 #include "base/clock.h"
-#include "base/counted.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/thread_name.h"
 #include "engine/engine_core.h"
 #include "engine/engine_view.h"
 #include "engine/loader.h"
-#include "sample/validate.h"
+#include "engine/request_admission.h"
 
 namespace quire {
 namespace {
@@ -124,11 +123,6 @@ struct Engine::Impl {
   void end_remaining() noexcept;
   void publish();
   void count_requests();
-  Status check(const Request& request);
-  Status check_all(const std::vector<Submission>& requests);
-  Status check_task(const Request& request) const;
-  Status check_sampling(const SharedSamplingParams& params);
-  Status enter_queue(int32_t count);
   Status closed() const;
   bool post(Message message);
   bool post_all(std::vector<Submission> requests);
@@ -139,6 +133,7 @@ struct Engine::Impl {
   MetricsRegistry metrics;
   std::atomic<int32_t> num_unstarted{0};  // the queue: submitted requests that have neither started nor ended
   EngineCore core;                        // engine thread only, once it runs
+  RequestAdmission admission;
 
   mutable std::mutex mutex;  // guards the mailbox, the snapshot and the failure, never the core
   std::condition_variable wake;
@@ -161,8 +156,6 @@ struct Engine::Impl {
   StepWatch watch;
   std::atomic<bool> draining{false};
   std::atomic<RequestId> next_id{0};
-  std::mutex checked_mutex;
-  std::optional<SharedSamplingParams> checked;       // the parameters that were found valid last
   std::thread thread;                                // started when everything above exists
   std::unique_ptr<WeightVerification> verification;  // ends first
 };
@@ -174,7 +167,8 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
       metrics({{"model_name", model->info.name}, {"engine", "0"}}),
       core(model->scheduler, model->layout,
            hooks.executor ? hooks.executor(model->runtime->executor()) : model->runtime->executor(),
-           model->tokenizer.get(), metrics, model->info, config.seed, num_unstarted, hooks) {
+           model->tokenizer.get(), metrics, model->info, config.seed, num_unstarted, hooks),
+      admission(model->info, config, core, num_unstarted) {
   core.restore_disk(model->stored_blocks);
   model->stored_blocks = {};
   core.on_disk_outcome([this] {
@@ -436,85 +430,6 @@ Status Engine::Impl::closed() const {
   return {};
 }
 
-Status Engine::Impl::check_all(const std::vector<Submission>& requests) {
-  for (size_t i = 0; i < requests.size(); ++i) {
-    Status status = check(requests[i].request);
-    if (status.ok()) continue;
-    if (requests.size() == 1) return status;
-    const Failure& failure = status.failure();
-    return Failure{failure.kind, cat("prompt ", i, ": ", failure.message), failure.param};
-  }
-  return {};
-}
-
-Status Engine::Impl::check(const Request& request) {
-  if (Status status = check_task(request); !status.ok()) return status;
-  const int32_t vocab_size = model->info.vocab_size;
-  for (const TokenId id : request.prompt_token_ids) {
-    if (id < 0 || id >= vocab_size) {
-      return invalid_argument(cat("The prompt contains the token ", id,
-                                  "; the model's vocabulary has the tokens 0 to ", vocab_size - 1, "."),
-                              "prompt");
-    }
-  }
-  if (Status status = check_sampling(request.sampling); !status.ok()) return status;
-  return core.check(request);
-}
-
-// Takes `count` places in the queue, or none.
-Status Engine::Impl::enter_queue(int32_t count) {
-  const int32_t limit = config.max_num_queued_requests;
-  if (count > limit) {
-    return invalid_argument(cat("The request has ", counted(count, "prompt"), "; at most ", limit,
-                                " can wait (--max-num-queued-reqs)."),
-                            "prompt");
-  }
-  int32_t queued = num_unstarted.load();
-  while (queued <= limit - count) {
-    if (num_unstarted.compare_exchange_weak(queued, queued + count)) return {};
-  }
-  return Failure{ErrorKind::kOverloaded,
-                 cat("The queue is full: ", counted(queued, "request"), queued == 1 ? " waits" : " wait",
-                     ", and at most ", limit, " can (--max-num-queued-reqs); try again later."),
-                 ""};
-}
-
-// The prompts of one request share their parameters, which may hold long lists: they are checked once.
-Status Engine::Impl::check_sampling(const SharedSamplingParams& params) {
-  {
-    const std::lock_guard lock(checked_mutex);
-    if (checked && checked->same_as(params)) return {};
-  }
-  Status status = validate(*params, model->info.vocab_size, config.max_logprobs);
-  const std::lock_guard lock(checked_mutex);
-  checked = status.ok() ? std::optional(params) : std::nullopt;
-  return status;
-}
-
-// Checks that the model supports the requested task.
-Status Engine::Impl::check_task(const Request& request) const {
-  const ModelInfo& info = model->info;
-  if (!request.pooling) {
-    if (info.task == ModelTask::kGenerate) return {};
-    return invalid_argument(
-        cat("The model ", info.name, " (", info.architecture, ") returns ",
-            info.task == ModelTask::kEmbed ? "embeddings" : "scores", " and does not generate text."),
-        "model");
-  }
-  if (info.task == ModelTask::kGenerate) {
-    return invalid_argument(cat("The model ", info.name, " (", info.architecture,
-                                ") generates text; start it with --runner pooling for embeddings."),
-                            "model");
-  }
-  const int64_t dimensions = request.pooling->params.dimensions;
-  if (dimensions < 0 || (info.task == ModelTask::kEmbed && dimensions > info.embedding_size)) {
-    return invalid_argument(
-        cat("dimensions is ", dimensions, "; the model's embeddings have ", info.embedding_size, "."),
-        "dimensions");
-  }
-  return {};
-}
-
 Engine::Engine(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Engine::~Engine() = default;
 
@@ -552,13 +467,8 @@ Result<RequestId> Engine::submit(Request request, OutputSink sink) {
 Result<RequestId> Engine::submit(std::vector<Submission> requests) {
   Impl& impl = *impl_;
   if (Status open = impl.closed(); !open.ok()) return open.failure();
+  if (Status admitted = impl.admission.admit(requests); !admitted.ok()) return admitted.failure();
   const auto count = static_cast<int32_t>(requests.size());
-  Status status = impl.check_all(requests);
-  if (status.ok()) status = impl.enter_queue(count);
-  if (!status.ok()) {
-    impl.core.count_rejected(status.failure().kind, count);
-    return status.failure();
-  }
   const RequestId first = impl.next_id.fetch_add(count);
   bool posted = false;
   try {

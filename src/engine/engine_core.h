@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "contract/engine_config.h"
@@ -41,7 +40,7 @@ class EngineCore {
   // After a step: whether the next one has nothing to do before a disk operation has ended.
   bool waits_for_disk() const { return waits_for_disk_; }
   // Called on a thread of the executor when a disk operation has ended; see Executor.
-  void on_disk_outcome(std::function<void()> callback) { executor_.on_disk_outcome(std::move(callback)); }
+  void on_disk_outcome(const std::function<void()>& callback) { executor_.on_disk_outcome(callback); }
   // Runs schedule, begin, finish and commit. The executed plan is valid until the next step.
   const StepPlan& step();
   // Sends the outputs of the step to the sinks.

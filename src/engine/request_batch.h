@@ -25,7 +25,7 @@ struct Submission {
   OutputSink sink;
 };
 
-// What takes requests: the engine, or a fake in tests. Any thread.
+// Takes requests: the engine, or a fake in tests. Any thread.
 class RequestPort {
  public:
   virtual ~RequestPort() = default;

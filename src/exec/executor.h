@@ -26,7 +26,7 @@ class Executor {
   virtual void wait_for_disk() {}
   // Called on another thread after each outcome, with a lock that disk_busy() and begin() take. An empty
   // callback removes the previous one, which is not running after that.
-  virtual void on_disk_outcome(std::function<void()> /*callback*/) {}
+  virtual void on_disk_outcome(const std::function<void()>& /*callback*/) {}
 
   // Empties the disk's slots, including those that are being written. The bookkeeping has removed them
   // already.

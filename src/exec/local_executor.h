@@ -46,8 +46,8 @@ class LocalExecutor : public Executor {
   void wait_for_disk() override {
     if (disk_ != nullptr) disk_->wait();
   }
-  void on_disk_outcome(std::function<void()> callback) override {
-    if (disk_ != nullptr) disk_->on_outcome(std::move(callback));
+  void on_disk_outcome(const std::function<void()>& callback) override {
+    if (disk_ != nullptr) disk_->on_outcome(callback);
   }
 
   // Bytes for activations, logits and kernel scratch, in addition to weights and KV pool.

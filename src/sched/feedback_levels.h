@@ -29,7 +29,7 @@ class FeedbackLevels {
   static constexpr int64_t kPromptTokens = 16;  // prompt tokens per iteration
 
   static constexpr int64_t kTop = -1;   // the level of promoted requests
-  static constexpr int64_t kShare = 8;  // a request takes part in one step of so many
+  static constexpr int64_t kShare = 8;  // a request takes part in one of eight steps
 
   explicit FeedbackLevels(int64_t delay) : delay_(delay) {}
   ~FeedbackLevels() { waiting_.clear(); }

@@ -32,7 +32,7 @@ struct SchedulerConfig {
   int32_t hash_bits = 128;               // see BlockHasher
 };
 
-// What the options say; the model may require more tokens per step and limit the length.
+// The configuration that the options name; a model may require more tokens per step and limit the length.
 SchedulerConfig scheduler_config(const EngineConfig& config);
 
 // The new output of one sample in one step (vLLM: EngineCoreOutput).

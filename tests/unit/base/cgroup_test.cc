@@ -73,7 +73,7 @@ TEST_F(Cgroup, ReadsTheGroupsAboveIt) {
   write(slice + "/job.service/cpu.max", "max 100000\n");
   EXPECT_EQ(free_memory(), kGiB);
   EXPECT_EQ(cpus(), 1.5);
-  // What others in a group use counts.
+  // Memory of others in a group counts.
   limit_v2("sys/fs/cgroup/big.slice", std::to_string(8 * kGiB), 9 * kGiB);
   EXPECT_EQ(free_memory(), 0);
 }
@@ -110,7 +110,7 @@ TEST_F(Cgroup, ReadsVersion1InAContainer) {
   EXPECT_EQ(free_memory(), 3 * kGiB) << "of a group above, which is not visible";
   EXPECT_EQ(cpus(), std::nullopt);
   write("proc/self/cgroup", "5:memory:/elsewhere\n");
-  EXPECT_EQ(free_memory(), 3 * kGiB) << "the mounted group, whatever the path says";
+  EXPECT_EQ(free_memory(), 3 * kGiB) << "the mounted group, for any path";
 }
 
 TEST_F(Cgroup, ReadsVersion2InAContainer) {

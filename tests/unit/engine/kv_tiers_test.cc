@@ -85,10 +85,10 @@ class SlowDisk final : public Executor {
     return result_;
   }
   bool disk_busy() const override { return num_held() > 0 || inner_.disk_busy(); }
-  void on_disk_outcome(std::function<void()> callback) override {
+  void on_disk_outcome(const std::function<void()>& callback) override {
     inner_.on_disk_outcome(callback);
     const std::lock_guard lock(mutex_);
-    callback_ = std::move(callback);
+    callback_ = callback;
   }
   size_t num_held() const {
     const std::lock_guard lock(mutex_);

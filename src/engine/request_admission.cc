@@ -1,0 +1,96 @@
+#include "engine/request_admission.h"
+
+#include "base/counted.h"
+#include "base/strings.h"
+#include "sample/validate.h"
+
+namespace quire {
+
+Status RequestAdmission::admit(const std::vector<Submission>& requests) {
+  const auto count = static_cast<int32_t>(requests.size());
+  Status status = check_all(requests);
+  if (status.ok()) status = enter_queue(count);
+  if (!status.ok()) core_.count_rejected(status.failure().kind, count);
+  return status;
+}
+
+Status RequestAdmission::check_all(const std::vector<Submission>& requests) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    Status status = check(requests[i].request);
+    if (status.ok()) continue;
+    if (requests.size() == 1) return status;
+    const Failure& failure = status.failure();
+    return Failure{failure.kind, cat("prompt ", i, ": ", failure.message), failure.param};
+  }
+  return {};
+}
+
+Status RequestAdmission::check(const Request& request) {
+  if (Status status = check_task(request); !status.ok()) return status;
+  const int32_t vocab_size = model_.vocab_size;
+  for (const TokenId id : request.prompt_token_ids) {
+    if (id < 0 || id >= vocab_size) {
+      return invalid_argument(cat("The prompt contains the token ", id,
+                                  "; the model's vocabulary has the tokens 0 to ", vocab_size - 1, "."),
+                              "prompt");
+    }
+  }
+  if (Status status = check_sampling(request.sampling); !status.ok()) return status;
+  return core_.check(request);
+}
+
+// Takes `count` places in the queue, or none.
+Status RequestAdmission::enter_queue(int32_t count) {
+  const int32_t limit = max_queued_;
+  if (count > limit) {
+    return invalid_argument(cat("The request has ", counted(count, "prompt"), "; at most ", limit,
+                                " can wait (--max-num-queued-reqs)."),
+                            "prompt");
+  }
+  int32_t queued = num_unstarted_.load();
+  while (queued <= limit - count) {
+    if (num_unstarted_.compare_exchange_weak(queued, queued + count)) return {};
+  }
+  return Failure{ErrorKind::kOverloaded,
+                 cat("The queue is full: ", counted(queued, "request"), queued == 1 ? " waits" : " wait",
+                     ", and at most ", limit, " can (--max-num-queued-reqs); try again later."),
+                 ""};
+}
+
+// The prompts of one request share their parameters, which may hold long lists: they are checked once.
+Status RequestAdmission::check_sampling(const SharedSamplingParams& params) {
+  {
+    const std::lock_guard lock(checked_mutex_);
+    if (checked_ && checked_->same_as(params)) return {};
+  }
+  Status status = validate(*params, model_.vocab_size, max_logprobs_);
+  const std::lock_guard lock(checked_mutex_);
+  checked_ = status.ok() ? std::optional(params) : std::nullopt;
+  return status;
+}
+
+// Checks that the model supports the requested task.
+Status RequestAdmission::check_task(const Request& request) const {
+  const ModelInfo& info = model_;
+  if (!request.pooling) {
+    if (info.task == ModelTask::kGenerate) return {};
+    return invalid_argument(
+        cat("The model ", info.name, " (", info.architecture, ") returns ",
+            info.task == ModelTask::kEmbed ? "embeddings" : "scores", " and does not generate text."),
+        "model");
+  }
+  if (info.task == ModelTask::kGenerate) {
+    return invalid_argument(cat("The model ", info.name, " (", info.architecture,
+                                ") generates text; start it with --runner pooling for embeddings."),
+                            "model");
+  }
+  const int64_t dimensions = request.pooling->params.dimensions;
+  if (dimensions < 0 || (info.task == ModelTask::kEmbed && dimensions > info.embedding_size)) {
+    return invalid_argument(
+        cat("dimensions is ", dimensions, "; the model's embeddings have ", info.embedding_size, "."),
+        "dimensions");
+  }
+  return {};
+}
+
+}  // namespace quire

@@ -1,0 +1,49 @@
+// Decides whether requests are accepted: what the model supports, ranges of parameters, lengths, room in the
+// queue. Called on the threads of the callers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "contract/engine_config.h"
+#include "engine/engine_core.h"
+#include "engine/engine_types.h"
+#include "engine/request_batch.h"
+
+namespace quire {
+
+class RequestAdmission {
+ public:
+  // model, core and num_unstarted, the number of requests in the queue (EngineCore), outlive this.
+  RequestAdmission(const ModelInfo& model, const EngineConfig& config, EngineCore& core,
+                   std::atomic<int32_t>& num_unstarted)
+      : model_(model),
+        max_logprobs_(config.max_logprobs),
+        max_queued_(config.max_num_queued_requests),
+        core_(core),
+        num_unstarted_(num_unstarted) {}
+
+  // Accepts all requests, which then are in the queue, or none. The metrics count those that are refused.
+  Status admit(const std::vector<Submission>& requests);
+
+ private:
+  Status check_all(const std::vector<Submission>& requests);
+  Status check(const Request& request);
+  Status check_task(const Request& request) const;
+  Status check_sampling(const SharedSamplingParams& params);
+  Status enter_queue(int32_t count);
+
+  const ModelInfo& model_;
+  int32_t max_logprobs_;
+  int32_t max_queued_;
+  EngineCore& core_;
+  std::atomic<int32_t>& num_unstarted_;
+  std::mutex checked_mutex_;
+  std::optional<SharedSamplingParams> checked_;  // the parameters that were found valid last
+};
+
+}  // namespace quire
