@@ -120,7 +120,8 @@ GENERATION = {
     "stream": boolean("Send the output as server-sent events.", False),
     "stream_options": {"type": "object", "description": "Only with stream.", "properties": {
         "include_usage": boolean("Send the usage in a last event.", False),
-        "continuous_usage_stats": boolean("Send the usage in each event. Needs include_usage.", False)}},
+        "continuous_usage_stats": boolean("Send the usage in each event. Needs include_usage.", False),
+        "include_timings": boolean("Send the times of the engine with the usage of the last event. Needs include_usage.", False)}},
     "response_format": {"type": "object", "required": ["type"], "properties": {"type": {"const": "text"}}, "description": "Only {\"type\": \"text\"} is supported."},
     "prompt_logprobs": integer("Log-probabilities of the prompt's tokens with this many alternatives; -1 = the whole vocabulary. Not with stream.", -1),
     "return_token_ids": boolean("Whether choices contain prompt_token_ids and token_ids.", False),
@@ -233,12 +234,13 @@ FINISH = nullable({"enum": ["stop", "length", "abort", "error"]})
 STOP_REASON = {"type": ["string", "integer", "null"]}
 PROMPT_LOGPROBS = {"type": ["array", "null"], "items": {"type": ["object", "null"]}}
 HEAD = {"id": TEXT, "created": INTEGER, "model": TEXT, "usage": nullable(ref("Usage"))}
+TIMINGS = response("queue_ms prefill_ms decode_ms", **{name: {"type": ["number", "null"]} for name in ("queue_ms", "prefill_ms", "decode_ms")})
 IDS = {"prompt_token_ids": nullable(TOKENS), "token_ids": nullable(TOKENS)}
 
 
 def generated(object_name, choice, required):
     choices = {"type": "array", "items": response(required, index=INTEGER, finish_reason=FINISH, stop_reason=STOP_REASON, **IDS, **choice)}
-    return response("id object created model choices", **HEAD, object=fixed(object_name), choices=choices, system_fingerprint=TEXT, **IDS, prompt_logprobs=PROMPT_LOGPROBS)
+    return response("id object created model choices", **HEAD, object=fixed(object_name), choices=choices, system_fingerprint=TEXT, timings=TIMINGS, **IDS, prompt_logprobs=PROMPT_LOGPROBS)
 
 
 def pooled(required, item, name="data", **head):

@@ -249,26 +249,3 @@ def test_theme_can_be_chosen_and_is_kept(chat):
     dark = chat.page.evaluate(background)
     chat.page.reload()
     assert chat.page.evaluate(background) == dark
-
-
-def test_models_without_a_chat_template_continue_a_text(start_server, visit, tmp_path, monkeypatch):
-    import shutil
-
-    from server_process import ROOT
-
-    model = tmp_path / "base-model"
-    shutil.copytree(ROOT / "models" / "quire-tiny", model)
-    (model / "chat_template.jinja").unlink(missing_ok=True)
-    config = json.loads((model / "tokenizer_config.json").read_text())
-    config.pop("chat_template", None)
-    (model / "tokenizer_config.json").write_text(json.dumps(config))
-    monkeypatch.setenv("QUIRE_MODEL", str(model))
-    page = visit(start_server().url).page
-    text = page.get_by_label("Text", exact=True)
-    text.fill("Once upon a time")
-    page.get_by_role("button", name="Continue").click()
-    expect(page.locator(".completion .stats")).to_contain_text("tokens")
-    longer = text.input_value()
-    assert longer.startswith("Once upon a time") and len(longer) > 20
-    page.get_by_role("button", name="Remove the last completion").click()
-    assert text.input_value() == "Once upon a time"

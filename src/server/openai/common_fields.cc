@@ -185,6 +185,7 @@ void read_stream(FieldReader& fields, GenerationSpec& spec) {
   FieldReader inner(*options);
   spec.include_usage = inner.boolean("include_usage").value_or(false);
   spec.continuous_usage = spec.include_usage && inner.boolean("continuous_usage_stats").value_or(false);
+  spec.include_timings = inner.boolean("include_timings").value_or(false) && spec.include_usage;
   if (!inner.ok()) fields.fail(cat("stream_options: ", inner.failure().message), "stream_options");
 }
 

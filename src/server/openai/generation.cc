@@ -199,6 +199,7 @@ void GenerationResponse::take(size_t index, RequestOutput&& output, Reply& reply
     return fail(*output.failure, reply);
   }
   prompt.cached_tokens = std::max<int64_t>(prompt.cached_tokens, output.num_cached_tokens);
+  prompt.times = output.times;
   if (!output.prompt_logprobs.empty()) prompt.logprobs = std::move(output.prompt_logprobs);
   for (CompletionDelta& delta : output.outputs) take_delta(index, std::move(delta), reply.stream);
   if (!output.finished || prompt.finished) return;
@@ -314,6 +315,30 @@ Usage GenerationResponse::usage() const {
   return usage;
 }
 
+// From the earliest arrival to the last token of all prompts, on the engine's clock: a client cannot tell the
+// engine's time from that of the connection.
+void GenerationResponse::write_timings(JsonOut& out) const {
+  RequestTimes whole;
+  const auto earliest = [](double& a, double b) {
+    if (b != 0.0 && (a == 0.0 || b < a)) a = b;
+  };
+  for (const Prompt& prompt : prompts_) {
+    earliest(whole.arrival, prompt.times.arrival);
+    earliest(whole.scheduled, prompt.times.scheduled);
+    earliest(whole.first_token, prompt.times.first_token);
+    whole.last_token = std::max(whole.last_token, prompt.times.last_token);
+  }
+  const auto span = [&](std::string_view key, double begin, double end) {
+    out.key(key);
+    begin == 0.0 || end == 0.0 ? out.null() : out.number(1e3 * (end - begin));
+  };
+  out.begin_object();
+  span("queue_ms", whole.arrival, whole.scheduled);
+  span("prefill_ms", whole.scheduled, whole.first_token);
+  span("decode_ms", whole.first_token, whole.last_token);
+  out.end_object();
+}
+
 void GenerationResponse::write_head(JsonOut& out, std::string_view object) const {
   out.key("id").string(spec_.id).key("object").string(object);
   out.key("created").integer(spec_.created).key("model").string(spec_.model);
@@ -387,6 +412,10 @@ void GenerationResponse::write_usage_chunk(std::string& stream) const {
   write_head(out, spec_.chat ? "chat.completion.chunk" : "text_completion");
   out.key("choices").begin_array().end_array().key("usage");
   write_usage(out, usage());
+  if (spec_.include_timings) {
+    out.key("timings");
+    write_timings(out);
+  }
   out.end_object();
   stream += "\n\n";
 }

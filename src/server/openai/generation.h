@@ -57,6 +57,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
     bool finished = false;
     int64_t num_tokens = 0;
     int64_t cached_tokens = 0;
+    RequestTimes times;
     std::vector<PositionLogprobs> logprobs;
   };
   struct PromptOutput {
@@ -92,6 +93,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   void log_end(std::string_view how) const;
 
   Usage usage() const;
+  void write_timings(JsonOut& out) const;
   void write_head(JsonOut& out, std::string_view object) const;
   void write_chunk(std::string& stream, size_t index, Choice& choice, bool role, std::string_view text,
                    std::span<const TokenId> token_ids);

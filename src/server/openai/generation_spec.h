@@ -43,6 +43,7 @@ struct GenerationSpec {
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
+  bool include_timings = false;
   bool echo = false;
   bool return_token_ids = false;
   bool tokens_as_ids = false;              // logprobs name tokens "token_id:N"

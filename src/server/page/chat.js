@@ -1,9 +1,11 @@
 // The chat view: messages, the composer, and the response that is being generated.
 
 import { ApiError } from "./api.js";
+import { Attachments } from "./attachments.js";
 import { addMessage, removeMessage, toApiMessages, visiblePath } from "./conversation.js";
 import { announce, el, formatCount, icon, iconButton } from "./dom.js";
-import { runChat } from "./generation.js";
+import { STREAM, runChat } from "./generation.js";
+import { suggestionsFor } from "./suggestions.js";
 import { AssistantMessage, UserMessage } from "./message_view.js";
 import { openSettings, summarize, toRequest } from "./settings.js";
 import { serverGone } from "./shell.js";
@@ -11,13 +13,6 @@ import { save } from "./store.js";
 
 const SAVE_INTERVAL = 1000; // ms between saves while a response arrives
 const STICKY = 90; // px from the end within which new text scrolls into view
-
-const SUGGESTIONS = [
-  ["Tell me a story", "about a lighthouse keeper who finds a map"],
-  ["Compare in a table", "B-trees, hash tables and skip lists"],
-  ["Write a function", "that merges overlapping intervals, with tests"],
-  ["Explain with formulas", "why attention scales its scores by √d"],
-];
 
 function facts(model) {
   const size = model.num_parameters >= 1e9 ? `${(model.num_parameters / 1e9).toFixed(1)} B` : `${(model.num_parameters / 1e6).toFixed(1)} M`;
@@ -37,15 +32,18 @@ export class ChatView {
     this.jump.hidden = true;
     this.scroller.addEventListener("scroll", () => this.onScroll(), { passive: true });
     this.sticky = true;
-    this.node = el("div", { class: "chat" }, this.scroller, el("div", { class: "composer-area" }, this.jump, this.makeComposer()));
+    this.node = el("div", { class: "chat" }, this.scroller, el("div", { class: "composer-area" }, this.jump));
+    this.node.lastChild.append(this.makeComposer());
   }
 
   makeComposer() {
+    this.attachments = new Attachments(this.node, () => this.updateSend());
     this.input = el("textarea", { rows: "1", placeholder: "Message", "aria-label": "Message", enterkeyhint: "send" });
     this.sendButton = el("button", { type: "submit", class: "send", "aria-label": "Send" }, icon("send"));
     this.settingsButton = el("button", { type: "button", class: "chip", "aria-label": "Conversation settings", onclick: () => this.openSettings() }, icon("sliders"), el("span", {}, "Settings"));
     this.meter = el("div", { class: "meter", role: "meter", "aria-label": "Context used", "aria-valuemin": "0", hidden: true }, el("span", { class: "meter-bar" }, el("span", { class: "meter-fill" })), el("span", { class: "meter-text" }));
-    const form = el("form", { class: "composer" }, this.input, el("div", { class: "composer-row" }, this.settingsButton, this.meter, el("span", { class: "grow" }), this.sendButton));
+    const attach = el("button", { type: "button", class: "chip", "aria-label": "Attach text files", title: "Attach text files, or drop them here", onclick: () => this.attachments.input.click() }, icon("attach"), el("span", {}, "Attach"));
+    const form = el("form", { class: "composer" }, this.attachments.node, this.input, el("div", { class: "composer-row" }, attach, this.attachments.input, this.settingsButton, this.meter, el("span", { class: "grow" }), this.sendButton));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       if (this.running) this.stop();
@@ -79,7 +77,7 @@ export class ChatView {
     this.sendButton.replaceChildren(icon(running ? "stop" : "send"));
     this.sendButton.setAttribute("aria-label", running ? "Stop" : "Send");
     this.sendButton.classList.toggle("running", running);
-    this.sendButton.disabled = !running && this.input.value.trim() === "";
+    this.sendButton.disabled = !running && this.input.value.trim() === "" && this.attachments.files.length === 0;
   }
 
   open(conversation) {
@@ -104,7 +102,7 @@ export class ChatView {
   }
   renderEmpty() {
     const { model } = this.app;
-    const cards = SUGGESTIONS.map(([title, rest]) => el("button", { type: "button", class: "suggestion", onclick: () => this.send(`${title} ${rest}.`) }, el("strong", {}, title), el("span", {}, rest)));
+    const cards = suggestionsFor(model).map(([title, rest]) => el("button", { type: "button", class: "suggestion", onclick: () => this.send(`${title} ${rest}.`) }, el("strong", {}, title), el("span", {}, rest)));
     this.empty.replaceChildren(el("h1", {}, "What is on your mind?"), el("p", { class: "empty-model" }, el("strong", {}, model.id), el("span", {}, facts(model))), el("div", { class: "suggestions" }, cards));
   }
   updateSettings() {
@@ -138,7 +136,7 @@ export class ChatView {
       },
       edit: (message, text) => {
         const parent = this.conversation.messages.find((m) => m.id === message.parent) ?? null;
-        this.generate(addMessage(this.conversation, parent, "user", text));
+        this.generate(addMessage(this.conversation, parent, "user", text, message.files));
       },
       regenerate: (message) => {
         if (this.running) return;
@@ -163,11 +161,11 @@ export class ChatView {
   }
 
   send(text = this.input.value.trim()) {
-    if (text === "" || this.running) return;
+    if ((text === "" && this.attachments.files.length === 0) || this.running) return;
     this.input.value = "";
     this.sticky = true;
     const parent = visiblePath(this.conversation).at(-1) ?? null;
-    this.generate(addMessage(this.conversation, parent, "user", text));
+    this.generate(addMessage(this.conversation, parent, "user", text, this.attachments.take()));
   }
 
   // Generates a response to the user's message.
@@ -190,7 +188,7 @@ export class ChatView {
     while (kept.length > 1 && kept[0].role !== "user") kept.shift();
     removeMessage(this.conversation, message);
     let parent = null;
-    for (const old of kept) parent = Object.assign(addMessage(this.conversation, parent, old.role, old.content), { reasoning: old.reasoning });
+    for (const old of kept) parent = Object.assign(addMessage(this.conversation, parent, old.role, old.content, old.files), { reasoning: old.reasoning });
     this.generate(parent);
   }
 
@@ -207,7 +205,7 @@ export class ChatView {
     this.changed();
     let saved = performance.now();
     try {
-      await runChat({ model: this.app.model.id, stream: true, stream_options: { include_usage: true }, ...toRequest(conversation.params), ...body },
+      await runChat({ model: this.app.model.id, ...STREAM, ...toRequest(conversation.params), ...body },
         message, abort.signal, () => {
           running.frame ||= requestAnimationFrame(() => {
             running.frame = 0;

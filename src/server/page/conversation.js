@@ -1,6 +1,7 @@
 // A conversation is a tree of messages: editing a message or regenerating a response adds a sibling, and `chosen` says
 // which child of each message is shown. Plain data, so that it can be stored and exported as it is.
 
+import { withFiles } from "./attachments.js";
 import { newId } from "./store.js";
 
 const ROOT = "root";
@@ -10,8 +11,9 @@ export function newConversation(kind) {
   return { id: newId(), kind, title: "", created: now, updated: now, system: "", params: {}, messages: [], chosen: {}, text: "" };
 }
 
-export function addMessage(conversation, parent, role, content) {
-  const message = { id: newId(), parent: parent?.id ?? ROOT, role, content, reasoning: "", toolCalls: [], created: Date.now() };
+// files: [{name, text}], only of the user
+export function addMessage(conversation, parent, role, content, files = []) {
+  const message = { id: newId(), parent: parent?.id ?? ROOT, role, content, reasoning: "", toolCalls: [], created: Date.now(), ...(files.length > 0 ? { files } : {}) };
   conversation.messages.push(message);
   conversation.chosen[message.parent] = message.id;
   return message;
@@ -58,7 +60,7 @@ export function toApiMessages(conversation, last) {
   if (conversation.system.trim()) messages.push({ role: "system", content: conversation.system });
   for (const message of visiblePath(conversation)) {
     if (!(message.role === "assistant" && message.content === "" && message.id !== last.id))
-      messages.push({ role: message.role, content: message.content });
+      messages.push({ role: message.role, content: withFiles(message) });
     if (message.id === last.id) break;
   }
   return messages;
@@ -66,7 +68,7 @@ export function toApiMessages(conversation, last) {
 
 export function titleOf(conversation) {
   if (conversation.title) return conversation.title;
-  const first = conversation.kind === "completion" ? conversation.text : conversation.messages[0]?.content;
+  const first = conversation.kind === "completion" ? conversation.text : conversation.messages[0]?.content || conversation.messages[0]?.files?.[0]?.name;
   const line = (first ?? "").trim().split("\n")[0];
   return line ? (line.length > 60 ? `${line.slice(0, 57)}…` : line) : "New conversation";
 }
@@ -112,7 +114,7 @@ export function toMarkdown(conversation) {
     const { reasoning, content } = splitReasoning(message.content);
     const thought = message.reasoning || reasoning;
     if (thought) parts.push(quoted(thought));
-    parts.push(content);
+    parts.push(withFiles({ content, files: message.files }));
     for (const call of message.toolCalls ?? []) parts.push(`\`\`\`json\n${call.name}(${call.arguments})\n\`\`\``);
   }
   return `${parts.join("\n\n")}\n`;
@@ -132,6 +134,7 @@ export function fromExport(text) {
       parent: string(m.parent) || ROOT,
       role: m.role === "assistant" ? "assistant" : "user",
       content: string(m.content),
+      files: (Array.isArray(m.files) ? m.files : []).map((f) => ({ name: string(f?.name), text: string(f?.text) })),
       reasoning: string(m.reasoning),
       toolCalls: (Array.isArray(m.toolCalls) ? m.toolCalls : []).map((c) => ({ name: string(c?.name), arguments: string(c?.arguments) })),
       created: Number(m.created) || Date.now(),

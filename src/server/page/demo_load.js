@@ -1,5 +1,5 @@
-// A load that shows what the engine does with requests that share a prefix. It runs only while nobody else uses the
-// server, and ends by itself.
+// A load that shows what the engine does with requests that share a prefix. It runs only while no other client
+// uses the server, and ends by itself.
 
 import { getJson } from "./api.js";
 
@@ -7,7 +7,7 @@ import { getJson } from "./api.js";
 const CLIENTS = 4;
 const PROMPTS = 6;
 export const NUM_REQUESTS = CLIENTS * PROMPTS; // at the same time
-const SAMPLES = 3; // of the requests of one client: samples copy the last block of their prompt when they write to it
+const SAMPLES = 3; // samples per request of one client: they copy the last block of their prompt when they write to it
 const SENDING = 15000; // ms until the last request is sent
 const LONGEST = 45000; // ms until requests that still run are stopped
 const STAGGER = 400; // ms between the first requests of two clients

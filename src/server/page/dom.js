@@ -53,6 +53,9 @@ const ICONS = {
   more: "M6 12h.01M12 12h.01M18 12h.01",
   key: "M14.5 4a5.5 5.5 0 1 1-3.6 9.7L8 16.5H6v2H3v-3l6.6-6.6A5.5 5.5 0 0 1 14.5 4M16 8h.01",
   help: "M9 9.5a3 3 0 1 1 4 2.8c-.7.3-1 .8-1 1.7M12 17.5v.01",
+  file: "M7 3h7l4 4v14H7zM13.5 3v4.5H18",
+  attach: "M18.5 11.5l-6.8 6.8a4 4 0 0 1-5.7-5.7l7.5-7.5a2.7 2.7 0 0 1 3.8 3.8l-7.2 7.2a1.3 1.3 0 0 1-1.9-1.9l6.2-6.2",
+  bars: "M5 19v-4M10 19V9M15 19v-7M20 19V5",
   tool: "M14.5 6.5a4 4 0 0 0-5 5L4 17l3 3 5.5-5.5a4 4 0 0 0 5-5l-2.5 2.5-3-3z",
   thought: "M9 18h6M10 21h4M12 3a6 6 0 0 0-3.5 10.9c.6.5.9 1 .9 1.6h5.2c0-.6.3-1.1.9-1.6A6 6 0 0 0 12 3z",
 };
@@ -71,6 +74,13 @@ export function icon(name, className = "icon") {
 // A button with an icon; `label` is its accessible name and tooltip.
 export function iconButton(name, label, onclick, className = "icon-button") {
   return el("button", { type: "button", class: className, title: label, "aria-label": label, onclick }, icon(name));
+}
+
+// The same with a word below the icon, which begins the accessible name.
+export function labeledButton(name, word, label, onclick) {
+  const button = iconButton(name, label, onclick, "icon-button labeled");
+  button.append(el("span", {}, word));
+  return button;
 }
 
 // A short message at the bottom of the page that screen readers announce.

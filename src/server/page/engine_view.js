@@ -69,7 +69,7 @@ export class EngineView {
   makeDemo() {
     this.demo = new DemoLoad(this.app.model);
     this.demoButton = el("button", { type: "button", class: "button small", onclick: () => (this.demo.running ? this.demo.end("stopped") : this.runDemo()) }, icon("engine"), "Run a demo load");
-    this.demoText = el("p", { class: "demo-text", role: "status" }, `${NUM_REQUESTS} requests at a time share a prefix, for 15 seconds. Only while nobody else uses the server.`);
+    this.demoText = el("p", { class: "demo-text", role: "status" }, `${NUM_REQUESTS} requests at a time share a prefix, for 15 seconds. It runs only while no other client uses the server.`);
     return el("div", { class: "demo", hidden: !this.app.generates }, this.demoButton, this.demoText);
   }
   async runDemo() {
@@ -109,7 +109,7 @@ export class EngineView {
     try {
       if (!document.hidden) this.show(await getJson("internal/engine"));
     } catch (error) {
-      this.setOld(error.message);
+      this.setOld(error.kind === "network" ? "" : error.message);
       if (error.kind === "network") return this.waitForServer();
     } finally {
       clearTimeout(silence);
@@ -133,12 +133,12 @@ export class EngineView {
     }
     this.poll();
   }
-  // Gray figures: they are those of the last snapshot.
+  // Gray figures: they are those of the last snapshot. The reason is empty if a banner gives it.
   setOld(reason) {
     this.node.classList.add("old");
-    const time = this.view ? ` The figures are those of ${this.seen.toLocaleTimeString()}.` : "";
-    this.notice.textContent = reason + time;
-    this.notice.hidden = false;
+    const time = this.view ? `The figures are those of ${this.seen.toLocaleTimeString()}.` : "";
+    this.notice.textContent = `${reason} ${time}`.trim();
+    this.notice.hidden = this.notice.textContent === "";
   }
 
   show(view) {

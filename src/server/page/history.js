@@ -25,7 +25,7 @@ function niceMaximum(value) {
 
 export class History {
   constructor() {
-    this.points = []; // {time, generation, prompt, usage, hits} with null where nothing is known
+    this.points = []; // {time, generation, prompt, usage, hits} null if unknown
     this.charts = CHARTS.map((chart) => ({ ...chart, canvas: el("canvas", { role: "img", "aria-label": `${chart.name}: the last five minutes` }) }));
     this.node = el("div", { class: "history" }, this.charts.map(({ name, lines, canvas }) => el("figure", {},
       el("figcaption", {}, name, lines.filter(([, , text]) => text).map(([, color, text]) => el("span", { class: "key" }, el("span", { class: `swatch ${color}` }), text))), el("div", {}, canvas))));
@@ -69,7 +69,9 @@ function drawChart({ canvas, lines, format, least }, points, colors) {
   const scale = niceMaximum(points.reduce((most, p) => Math.max(most, ...lines.map(([key]) => p[key] ?? 0)), least));
   const left = Math.ceil(context.measureText(format(scale)).width) + 8;
   const now = points.at(-1)?.time ?? 0;
-  const x = (time) => width - 2 - ((width - 2 - left) * Math.min(SPAN, now - time)) / SPAN;
+  // Whole minutes, as few as the points need.
+  const span = Math.min(SPAN, 60 * Math.max(1, Math.ceil((now - (points[0]?.time ?? now)) / 60)));
+  const x = (time) => width - 2 - ((width - 2 - left) * Math.min(span, now - time)) / span;
   const y = (value) => bottom - ((bottom - top) * value) / scale;
   context.fillStyle = colors.line;
   for (const line of [top, bottom]) context.fillRect(left, line, width - left, 1);
@@ -79,7 +81,7 @@ function drawChart({ canvas, lines, format, least }, points, colors) {
   context.fillText(format(0), left - 5, bottom);
   context.fillText("now", width, HEIGHT - 6);
   context.textAlign = "left";
-  context.fillText("−5 min", left, HEIGHT - 6);
+  context.fillText(`−${span / 60} min`, left, HEIGHT - 6);
   context.lineWidth = 1.8;
   context.lineJoin = "round";
   for (const [key, color] of lines) {

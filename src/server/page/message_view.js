@@ -1,9 +1,11 @@
 // One message of a conversation on the page.
 
 import { choose, siblings, splitReasoning, splitToolCalls } from "./conversation.js";
+import { fileChips } from "./attachments.js";
 import { append, copyText, el, formatCount, formatSeconds, icon, iconButton } from "./dom.js";
 import { jsonTree, parseJson } from "./json_view.js";
 import { MarkdownView, codeBlock } from "./markdown.js";
+import { tokenView } from "./token_view.js";
 
 const FINISHES = { length: "Stopped at the token limit.", abort: "Aborted by the server.", error: "Ended with an error." };
 
@@ -47,11 +49,11 @@ export class UserMessage {
   constructor(conversation, message, actions) {
     this.message = message;
     this.actions = actions;
-    this.bubble = el("div", { class: "bubble" }, message.content);
+    this.bubble = el("div", { class: "bubble", hidden: message.content === "" }, message.content);
     this.bar = el("div", { class: "message-bar" }, branchControls(conversation, message, actions),
       iconButton("copy", "Copy message", () => copyText(message.content)),
       iconButton("edit", "Edit message", () => this.edit()));
-    this.node = el("li", { class: "message user" }, el("article", { "aria-label": "You" }, this.bubble, this.bar));
+    this.node = el("li", { class: "message user" }, el("article", { "aria-label": "You" }, message.files?.length ? fileChips(message.files) : null, this.bubble, this.bar));
   }
   edit() {
     if (this.actions.busy()) return;
@@ -88,10 +90,11 @@ export class AssistantMessage {
     this.summary = el("span", {}, "Thinking");
     this.details = el("details", { class: "reasoning", hidden: true }, el("summary", {}, icon("thought"), this.summary), this.reasoning);
     this.body = el("div", { class: "markdown" });
+    this.tokens = el("div", { hidden: true });
     this.tools = el("div", { class: "tools" });
     this.notice = el("div", { class: "notice-area" });
     this.bar = el("div", { class: "message-bar" });
-    this.article = el("article", { "aria-label": "Assistant" }, this.details, this.body, this.tools, this.notice, this.bar);
+    this.article = el("article", { "aria-label": "Assistant" }, this.details, this.body, this.tokens, this.tools, this.notice, this.bar);
     this.node = el("li", { class: "message assistant" }, this.article);
     this.view = new MarkdownView(this.body);
     this.reasoningView = new MarkdownView(this.reasoning);
@@ -115,7 +118,10 @@ export class AssistantMessage {
     this.article.classList.toggle("waiting", waiting);
     this.article.classList.toggle("streaming", pending && !waiting);
     if (!pending) this.renderEnd();
-    else this.bar.replaceChildren();
+    else {
+      this.bar.replaceChildren();
+      this.showTokens(false);
+    }
   }
 
   renderReasoning(split, pending) {
@@ -153,10 +159,19 @@ export class AssistantMessage {
     if (!message.error && message.content === "" && !message.reasoning && !message.stopped && !(message.toolCalls ?? []).length)
       this.notice.append(el("p", { class: "note" }, "The model ended its response without any text."));
     this.bar.replaceChildren();
+    const probabilities = message.logprobs?.length ? iconButton("bars", "Probabilities", () => this.showTokens(this.tokens.hidden)) : null;
+    if (probabilities) this.showTokens(true);
     append(this.bar, [branchControls(this.conversation, message, actions),
       iconButton("copy", "Copy response", () => copyText(splitReasoning(message.content).content)),
-      iconButton("retry", "Regenerate", () => actions.regenerate(message)),
-      el("span", { class: "stats" }, statsLine(message.stats))]);
+      iconButton("retry", "Regenerate", () => actions.regenerate(message)), probabilities,
+      el("span", { class: "stats", title: "Measured by the server" }, statsLine(message.stats))]);
+  }
+
+  // The tokens with their probabilities instead of the formatted text.
+  showTokens(shown) {
+    this.tokens.replaceChildren(...(shown ? [tokenView(this.message.logprobs)] : []));
+    this.tokens.hidden = !shown;
+    this.body.hidden = shown;
   }
 
   errorNotice(error) {

@@ -15,11 +15,14 @@ const NUMBERS = [
   ["seed", "Seed", 0, 9007199254740991, 1, "The same seed and prompt give the same response."],
 ];
 
+const NUM_ALTERNATIVES = 5;
+
 // The fields of a request for these settings.
-export function toRequest(params) {
+export function toRequest(params, chat = true) {
   const fields = {};
   for (const [name] of NUMBERS) if (typeof params[name] === "number") fields[name] = params[name];
   if (params.stop?.length) fields.stop = params.stop;
+  if (params.alternatives && chat) Object.assign(fields, { logprobs: true, top_logprobs: NUM_ALTERNATIVES });
   return fields;
 }
 
@@ -28,6 +31,7 @@ export function summarize(conversation) {
   const parts = conversation.system?.trim() ? ["system prompt"] : [];
   for (const [name, label] of NUMBERS) if (typeof conversation.params[name] === "number") parts.push(`${label.toLowerCase()} ${conversation.params[name]}`);
   if (conversation.params.stop?.length) parts.push("stop strings");
+  if (conversation.params.alternatives) parts.push("probabilities");
   return parts.join(" · ");
 }
 
@@ -50,6 +54,7 @@ export function openSettings(conversation, model, onChange) {
   const fields = NUMBERS.map((f) => numberField(f, conversation.params, defaults));
   const stop = el("textarea", { id: "stop-strings", rows: "2", spellcheck: "false" });
   stop.value = (conversation.params.stop ?? []).join("\n");
+  const alternatives = el("input", { type: "checkbox", id: "alternatives", checked: conversation.params.alternatives === true });
   const read = () => {
     conversation.system = system.value;
     for (const { name, input } of fields) {
@@ -60,11 +65,14 @@ export function openSettings(conversation, model, onChange) {
       else if (input.value === "") delete conversation.params[name];
     }
     conversation.params.stop = stop.value.split("\n").filter((line) => line !== "");
+    if (alternatives.checked) conversation.params.alternatives = true;
+    else delete conversation.params.alternatives;
     onChange();
   };
   const reset = el("button", { type: "button", class: "button", onclick: () => {
     system.value = "";
     stop.value = "";
+    alternatives.checked = false;
     for (const { input } of fields) input.value = "";
     read();
   } }, "Reset to defaults");
@@ -72,6 +80,7 @@ export function openSettings(conversation, model, onChange) {
     chat ? el("div", { class: "field wide" }, el("label", { for: "system-prompt" }, "System prompt"), system) : null,
     el("div", { class: "field-grid" }, fields.map((f) => f.node)),
     el("div", { class: "field wide" }, el("label", { for: "stop-strings" }, "Stop strings, one per line"), stop),
+    chat ? el("div", { class: "field wide check" }, alternatives, el("label", { for: "alternatives" }, `Show the ${NUM_ALTERNATIVES} most likely tokens under the pointer`)) : null,
     el("div", { class: "dialog-actions" }, reset, el("button", { class: "button primary" }, "Done")));
   openDialog(chat ? "Conversation settings" : "Completion settings", form, { className: "wide" });
 }

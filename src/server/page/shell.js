@@ -1,7 +1,7 @@
 // Theme, API key, notices and dialogs, which all views share.
 
 import * as api from "./api.js";
-import { el, icon, iconButton } from "./dom.js";
+import { el, icon, iconButton, labeledButton } from "./dom.js";
 
 const THEMES = ["auto", "light", "dark"];
 const THEME_ICONS = { auto: "auto", light: "sun", dark: "moon" };
@@ -17,7 +17,7 @@ function currentTheme() {
 }
 
 export function themeButton() {
-  const button = iconButton(THEME_ICONS[currentTheme()], "", () => {
+  const button = labeledButton(THEME_ICONS[currentTheme()], "Theme", "", () => {
     const next = THEMES[(THEMES.indexOf(currentTheme()) + 1) % THEMES.length];
     if (next === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = next;
@@ -33,7 +33,7 @@ export function themeButton() {
     const label = `Theme: ${currentTheme() === "auto" ? "as the system" : currentTheme()}`;
     button.setAttribute("aria-label", label);
     button.title = label;
-    button.replaceChildren(icon(THEME_ICONS[currentTheme()]));
+    button.firstChild.replaceWith(icon(THEME_ICONS[currentTheme()]));
   };
   show();
   return button;

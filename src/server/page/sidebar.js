@@ -1,7 +1,7 @@
 // The list of conversations.
 
 import { fromExport, titleOf, toMarkdown } from "./conversation.js";
-import { download, el, icon, iconButton, toast } from "./dom.js";
+import { download, el, icon, iconButton, labeledButton, toast } from "./dom.js";
 import { confirmDialog, promptDialog, showShortcuts, themeButton } from "./shell.js";
 import { save } from "./store.js";
 
@@ -34,8 +34,8 @@ export class Sidebar {
         iconButton("close", "Close the list", () => app.close(), "icon-button only-narrow")),
       el("button", { type: "button", class: "button new", onclick: () => app.newConversation() }, icon("plus"), "New conversation"),
       el("div", { class: "search" }, icon("search"), this.search), this.list,
-      el("div", { class: "sidebar-foot" }, themeButton(), iconButton("export", "Export all conversations", () => this.exportAll()),
-        iconButton("import", "Import conversations", () => file.click()), iconButton("help", "Keyboard shortcuts", showShortcuts), file));
+      el("div", { class: "sidebar-foot" }, themeButton(), labeledButton("export", "Export", "Export all conversations", () => this.exportAll()),
+        labeledButton("import", "Import", "Import conversations", () => file.click()), labeledButton("help", "Keyboard", "Keyboard shortcuts", showShortcuts), file));
   }
 
   render() {

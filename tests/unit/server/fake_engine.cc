@@ -174,6 +174,7 @@ bool FakeEngine::step(RequestId id, Active& active) {
   output.request = id;
   output.num_prompt_tokens = static_cast<int32_t>(active.request.prompt_token_ids.size());
   output.num_cached_tokens = 1;
+  output.times = {10.0, 10.25, 11.0, 13.5};
   const SamplingParams& s = *active.request.sampling;
   if (active.first && s.prompt_logprobs) {
     const auto& ids = active.request.prompt_token_ids;

@@ -185,6 +185,19 @@ TEST_F(GenerationTest, StreamsAChatWithTheRoleFirst) {
   EXPECT_EQ(texts[1], "tnat");
 }
 
+TEST_F(GenerationTest, StreamsTheTimesOfTheEngineOnRequest) {
+  RawClient client(start());
+  const auto last = [&](const std::string& stream_options) {
+    const RawResponse r = client.post(
+        "/v1/completions",
+        R"({"prompt":["ab","cd"],"max_tokens":4,"stream":true,"stream_options":)" + stream_options + "}");
+    return events(r.body).back();
+  };
+  EXPECT_EQ(last(R"({"include_usage":true,"include_timings":true})")["timings"],
+            Json::parse(R"({"queue_ms":250.0,"prefill_ms":750.0,"decode_ms":2500.0})"));
+  EXPECT_FALSE(last(R"({"include_usage":true})").contains("timings"));
+}
+
 TEST_F(GenerationTest, EchoesThePromptWithItsLogprobs) {
   RawClient client(start());
   const Json j =
