@@ -1,4 +1,4 @@
-// What an engine reports as the log-probability of a token.
+// The value that an engine reports as the log-probability of a token.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 namespace quire {
 
 // Raw values are the model's; processed ones are those that the token is drawn from: after allowed ids, bias,
-// penalties, temperature and truncation. Tokens that are cut off are -infinity there. Nothing is processed
-// for tokens of prompts, and beam searches always report kRawLogprobs.
+// penalties, temperature and truncation. Excluded tokens are -infinity there. Nothing is processed for tokens
+// of prompts, and beam searches always report kRawLogprobs.
 enum class LogprobsMode : uint8_t {
   kRawLogprobs,
   kRawLogits,

@@ -12,11 +12,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from quire import _core
+from quire.config.model import ModelConfig
 from quire.engine.arg_utils import EngineArgs
 from quire.exceptions import UnsupportedError, ValidationError
 from quire.inputs import PromptType
 from quire.logprobs import _prompt_logprobs, _sample_logprobs
 from quire.outputs import CompletionOutput, RequestOutput, RequestStateStats
+from quire.pooling_params import PoolingParams
 from quire.sampling_params import SamplingParams
 from quire.tokenizer import Tokenizer
 
@@ -91,6 +93,12 @@ class LoadedEngine:
         return cast(int, self.info["max_model_len"])
 
     @property
+    def model_config(self) -> ModelConfig:
+        info = self.info
+        return ModelConfig(info["path"] or info["name"], info["weight_dtype"], info["max_model_len"], info["vocab_size"],
+                           info["embedding_size"], "generate" if self.task == "generate" else "pooling")
+
+    @property
     def task(self) -> str:
         return cast(str, self.info["task"])
 
@@ -118,11 +126,17 @@ class LoadedEngine:
         if kind is None:
             api = "No IOProcessor plugin installed" if task == "plugin" else f"Unsupported task: {task!r}"
         elif kind == self.task:
-            api = f"{task!r} is not supported by this model"
+            api = f"There are no results per token. Try switching the model's pooling_task via pooling_task={kind!r}"
         else:
             api = f"{'Embedding' if kind == 'embed' else 'Classification'} API is not supported by this model"
         raise ValidationError(f"{api}: pooling_task is {task!r}, and the task of {self.info['name']} is '{self.task}'",
                               parameter="pooling_task", value=task)
+
+    def check_pooling_params(self, params: PoolingParams) -> None:
+        """Raises ValidationError if parameters are for another task than the model's."""
+        if params.task not in (None, self.task):
+            raise ValidationError(f"You cannot overwrite the task of {self.info['name']}, '{self.task}', by "
+                                  f"PoolingParams(task={params.task!r})", parameter="task", value=params.task)
 
     def check_prompts(self, prompts: Iterable[PromptType]) -> None:
         """Raises ValidationError for texts if the engine takes token ids only."""
@@ -130,7 +144,7 @@ class LoadedEngine:
             return
         for i, prompt in enumerate(prompts):
             if isinstance(prompt, str) or (isinstance(prompt, dict) and prompt.get("prompt_token_ids") is None):
-                raise ValidationError(f"prompt {i} must be token ids, because of `skip_tokenizer_init=True`",
+                raise ValidationError(f"prompt {i}: you cannot pass text prompts when `skip_tokenizer_init=True`",
                                       parameter="prompts")
 
     def own_params(self, params: SamplingParams) -> SamplingParams:

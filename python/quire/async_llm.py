@@ -10,6 +10,7 @@ from typing import Any
 
 from quire import _core, _engine
 from quire._stream import Stream
+from quire.config.model import ModelConfig
 from quire.engine.arg_utils import AsyncEngineArgs, EngineArgs
 from quire.exceptions import EngineDeadError, ValidationError
 from quire.inputs import PromptType
@@ -189,7 +190,8 @@ class AsyncLLM:
         tokenization_kwargs: dict[str, Any] | None = None,
     ) -> AsyncGenerator[PoolingRequestOutput[PoolingOutput], None]:
         """Computes an embedding or scores of one prompt and yields one output."""
-        self._engine.require_pooling(pooling_params.task, "AsyncLLM.encode")
+        self._engine.require_pooling(None, "AsyncLLM.encode")
+        self._engine.check_pooling_params(pooling_params)
         _engine.refuse_lora(lora_request)
         request = _Request(SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY), 1)
         updates = self._updates(request, prompt, None, pooling_params._to_core(), request_id, priority,
@@ -208,6 +210,11 @@ class AsyncLLM:
         for one in [request_id] if isinstance(request_id, str) else request_id:
             for engine_id in self._running.get(one, ()):
                 self._engine.core.abort(engine_id)
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """Properties of the model under vLLM's names."""
+        return self._engine.model_config
 
     async def get_tokenizer(self) -> Tokenizer:
         """Returns the model's tokenizer."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Union, cast
 
 from quire import _chat, _core, _engine
+from quire.config.model import ModelConfig
 from quire.engine.arg_utils import EngineArgs
 from quire.engine.llm_engine import LLMEngine
 from quire.exceptions import UnsupportedError, ValidationError
@@ -121,6 +122,11 @@ class LLM:
     def get_default_sampling_params(self) -> SamplingParams:
         """Returns the sampling parameters of the model's generation_config.json."""
         return self._engine.default_sampling_params()
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """Properties of the model under vLLM's names."""
+        return self._engine.model_config
 
     def get_model_info(self) -> dict[str, Any]:
         """Returns the model's properties: name, architecture, types, sizes, limits and KV cache."""
@@ -353,8 +359,8 @@ class LLM:
         self._engine.check_prompts(seq)
         given = PoolingParams() if pooling_params is None else pooling_params
         params = _engine.per_prompt(given, len(seq), PoolingParams, "pooling_params")
-        for task in {one.task for one in params}:
-            self._engine.require_pooling(task, "LLM.encode")
+        for one in params:
+            self._engine.check_pooling_params(one)
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
         core_params = [one._to_core() for one in params]
         return self._pooled(lambda: self._engine.core.submit_pooling(seq, core_params, add is not False, keep, keep_last),
@@ -424,7 +430,8 @@ class LLM:
         if chat_template is not None or tokenization_kwargs:
             raise UnsupportedError("LLM.score: chat_template and tokenization_kwargs are not supported")
         params = pooling_params or PoolingParams()
-        self._engine.require_pooling(params.task, "LLM.score")
+        self._engine.require_pooling(None, "LLM.score")
+        self._engine.check_pooling_params(params)
         if self._engine.task == "embed":
             return self._cosine(left, right, params, use_tqdm)
         core_params = [params._to_core()]

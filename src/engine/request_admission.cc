@@ -31,7 +31,8 @@ Status RequestAdmission::check(const Request& request) {
   for (const TokenId id : request.prompt_token_ids) {
     if (id < 0 || id >= vocab_size) {
       return invalid_argument(cat("The prompt contains the token ", id,
-                                  "; the model's vocabulary has the tokens 0 to ", vocab_size - 1, "."),
+                                  ", which is out of vocabulary: the model has the tokens 0 to ",
+                                  vocab_size - 1, "."),
                               "prompt");
     }
   }

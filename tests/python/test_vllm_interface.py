@@ -5,6 +5,7 @@ import dataclasses
 import math
 import pathlib
 import sys
+import typing
 
 import pytest
 import quire
@@ -161,10 +162,16 @@ def test_priorities_have_no_effect_without_the_policy(llm):
 
 def test_a_pooling_task_of_another_model_is_a_value_error(llm, embedder, classifier):
     for call in (lambda: classifier.embed("a"), lambda: classifier.encode("a", pooling_task="embed"),
-                 lambda: classifier.encode("a", pooling_task="token_embed"), lambda: llm.embed("a"),
-                 lambda: classifier.encode("a", PoolingParams(task="embed"))):
-        with pytest.raises(ValueError, match="Embedding API is not supported by this model|only supported for pooling"):
+                 lambda: classifier.encode("a", pooling_task="token_embed"), lambda: llm.embed("a")):
+        with pytest.raises(ValueError, match="Embedding API is not supported by this model"):
             call()
+    for call in (lambda: classifier.encode("a", PoolingParams(task="embed")),
+                 lambda: embedder.score("a", "b", pooling_params=PoolingParams(task="classify"))):
+        with pytest.raises(ValueError, match="You cannot overwrite"):
+            call()
+    for model, task in ((embedder, "token_embed"), (classifier, "token_classify")):
+        with pytest.raises(ValueError, match="Try switching the model's pooling_task via"):
+            model.encode("a", pooling_task=task)
     for call in (lambda: embedder.classify("a"), lambda: embedder.encode("a", pooling_task="classify"),
                  lambda: embedder.encode("a", pooling_task="token_classify")):
         with pytest.raises(ValueError, match="Classification API is not supported by this model"):
@@ -437,8 +444,39 @@ def test_an_engine_is_made_from_arguments_and_pools():
     assert output.request_id == "a" and output.outputs.data.size > 1 and output.finished
 
 
-def test_modules_have_the_names_of_vllm():
+def test_modules_have_the_names_of_vllm(capsys):
+    from quire.config import LogprobsMode
+    from quire.distributed import cleanup_dist_env_and_memory
     from quire.engine.llm_engine import LLMEngine as one
+    from quire.tasks import PoolingTask
+    from quire.utils.print_utils import print_embeddings
     from quire.v1.engine.llm_engine import LLMEngine as other
 
     assert one is other is quire.LLMEngine
+    assert "raw_logits" in typing.get_args(LogprobsMode) and "embed" in typing.get_args(PoolingTask)
+    cleanup_dist_env_and_memory()
+    print_embeddings([1, 2, 3, 4, 5], prefix="Vector")
+    print_embeddings([0.5])
+    assert capsys.readouterr().out == "Vector: [1.0, 2.0, 3.0, 4.0, ...] (size=5)\nEmbeddings: [0.5] (size=1)\n"
+
+
+def test_model_config_has_properties_of_the_model(llm, embedder, engine):
+    info = llm.get_model_info()
+    for config in (llm.model_config, engine.model_config, engine.get_model_config()):
+        assert (config.max_model_len, config.get_vocab_size()) == (info["max_model_len"], info["vocab_size"])
+        assert config.runner_type == "generate"
+    assert embedder.model_config.embedding_size == embedder.get_model_info()["embedding_size"] > 0
+    assert embedder.model_config.runner_type == "pooling"
+
+
+def test_samples_of_an_engine_grow_together(engine):
+    for kind in RequestOutputKind:
+        params = SamplingParams(n=3, max_tokens=6, ignore_eos=True, temperature=0.5, seed=3, output_kind=kind)
+        engine.add_request("a", "Once", params)
+        lengths = {0: [], 1: [], 2: []}
+        for output in finish(engine):
+            for completion in output.outputs:
+                lengths[completion.index].append(len(completion.token_ids))
+        for of_one in lengths.values():
+            assert (sum(of_one) if kind is RequestOutputKind.DELTA else of_one[-1]) == 6
+            assert kind is RequestOutputKind.DELTA or of_one == sorted(of_one)

@@ -99,6 +99,26 @@ async def main():
 asyncio.run(main())
 """
 
+STEPS = """
+from vllm import EngineArgs, LLMEngine, SamplingParams
+from vllm.utils.argparse_utils import FlexibleArgumentParser
+
+args = EngineArgs.add_cli_args(FlexibleArgumentParser()).parse_args()
+engine = LLMEngine.from_engine_args(EngineArgs.from_cli_args(args))
+waiting = [("A robot", SamplingParams(temperature=0.0, logprobs=1, prompt_logprobs=1)),
+           ("To be or not to be,", SamplingParams(temperature=0.8, top_k=5, presence_penalty=0.2)),
+           ("What is the meaning", SamplingParams(n=2, temperature=0.8, top_p=0.95, frequency_penalty=0.1))]
+request_id = 0
+while waiting or engine.has_unfinished_requests():
+    if waiting:
+        prompt, params = waiting.pop(0)
+        engine.add_request(str(request_id), prompt, params)
+        request_id += 1
+    for output in engine.step():
+        if output.finished:
+            print("[finished]", output)
+"""
+
 
 def run(tmp_path, script, *flags):
     path = tmp_path / "script.py"
@@ -114,6 +134,7 @@ def run(tmp_path, script, *flags):
     (CHAT, [], "Generated text:", 3),
     (PREFIX, [], "Same: True True", 1),
     (ASYNC, ["--max-num-seqs", "8", "--swap-space", "0.01"], "[finished]", 2),
+    (STEPS, ["--enforce-eager", "-tp", "1", "--trust_remote_code"], "[finished]", 3),
 ])
 def test_a_script_runs(tmp_path, script, flags, expected, count):
     done = run(tmp_path, script, *flags)

@@ -153,6 +153,7 @@ class EngineArgs:
         if self.tokenizer_revision not in (None, self.revision):
             raise UnsupportedError(f"tokenizer_revision={self.tokenizer_revision!r} is not supported: the tokenizer has "
                                    "the revision of the model")
+        dtype = str(self.dtype).removeprefix("torch.")
         runner = self.runner
         if self.convert == "embed":
             runner = "pooling"
@@ -165,7 +166,7 @@ class EngineArgs:
             "model": model,
             "revision": self.revision or "",
             "runner": runner,
-            "dtype": _DTYPES.get(self.dtype, self.dtype),
+            "dtype": _DTYPES.get(dtype, dtype),
             "quantization": quantization,
             "kv_cache_dtype": {"fp8": "fp8_e4m3"}.get(self.kv_cache_dtype, self.kv_cache_dtype),
             "swap_space": int((self.kv_offloading_size or self.swap_space or 0) * 2**30),

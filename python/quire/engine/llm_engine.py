@@ -8,6 +8,7 @@ from typing import Any, Union
 
 from quire import _core, _engine
 from quire._stream import Stream
+from quire.config.model import ModelConfig
 from quire.engine.arg_utils import EngineArgs
 from quire.exceptions import EngineDeadError, ValidationError
 from quire.inputs import PromptType
@@ -82,7 +83,8 @@ class LLMEngine:
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
         sampling, pooling = None, None
         if isinstance(params, PoolingParams):
-            engine.require_pooling(params.task, "LLMEngine.add_request")
+            engine.require_pooling(None, "LLMEngine.add_request")
+            engine.check_pooling_params(params)
             pooling = params._to_core()
             params = SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY)
         elif isinstance(params, SamplingParams):
@@ -138,6 +140,19 @@ class LLMEngine:
 
     def has_unfinished_requests(self) -> bool:
         return bool(self._requests)
+
+    @property
+    def model_config(self) -> ModelConfig:
+        """Properties of the model under vLLM's names."""
+        return self._engine.model_config
+
+    def get_model_config(self) -> ModelConfig:
+        return self._engine.model_config
+
+    @property
+    def engine_core(self) -> LLMEngine:
+        """vLLM's name for the part that `shutdown` ends."""
+        return self
 
     @property
     def tokenizer(self) -> Tokenizer | None:

@@ -118,7 +118,7 @@ UNAVAILABLE: dict[str, tuple[tuple[Any, ...], str]] = {
     "pooler_config": (_NONE, "the pooling of the model's files is used; PoolingParams selects activation and dimensions"),
     "prefill_context_parallel_size": ((1,), _ONE_DEVICE),
     "quantization_config": (_NONE, "the format is read from the checkpoint, and quantization='int8' quantizes floats"),
-    "return_sampling_mask": (_OFF, "logprobs_mode='processed_logprobs' shows which tokens are cut off"),
+    "return_sampling_mask": (_OFF, "logprobs_mode='processed_logprobs' gives excluded tokens -inf"),
     "rope_scaling": (_NONE, _CONFIG),
     "rope_theta": ((None,), _CONFIG),
     "scheduler_cls": ((None,), "use scheduling_policy"),
