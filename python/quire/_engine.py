@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import copy
 import os
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -95,8 +94,9 @@ class LoadedEngine:
     @property
     def model_config(self) -> ModelConfig:
         info = self.info
-        return ModelConfig(info["path"] or info["name"], info["weight_dtype"], info["max_model_len"], info["vocab_size"],
-                           info["embedding_size"], "generate" if self.task == "generate" else "pooling")
+        runner = "generate" if self.task == "generate" else "pooling"
+        return ModelConfig(info["path"] or info["name"], info["weight_dtype"], info["max_model_len"],
+                           info["vocab_size"], info["embedding_size"], runner)
 
     @property
     def task(self) -> str:
@@ -187,6 +187,8 @@ def _start(options: dict[str, Any]) -> _core.Engine:
     template = options["chat_template"]
     if not is_template(template):
         return _core.Engine(options, None)
+    import tempfile
+
     with tempfile.NamedTemporaryFile("w", prefix="chat_template-", suffix=".jinja", encoding="utf-8") as file:
         file.write(template)
         file.flush()

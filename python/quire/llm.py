@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Union, cast
@@ -114,7 +115,7 @@ class LLM:
         """Returns the model's tokenizer."""
         return self._engine.get_tokenizer()
 
-    @property
+    @functools.cached_property
     def llm_engine(self) -> LLMEngine:
         """The same model as an engine that is driven step by step."""
         return LLMEngine(self._engine)

@@ -1,6 +1,7 @@
 """What programs written for vLLM rely on besides the results: values of fields, sequences, errors and arguments."""
 
 import argparse
+import asyncio
 import dataclasses
 import math
 import pathlib
@@ -12,6 +13,7 @@ import quire
 from quire import (
     LLM,
     AsyncEngineArgs,
+    AsyncLLM,
     EngineArgs,
     FlatLogprobs,
     LLMEngine,
@@ -24,6 +26,7 @@ from quire import (
     ValidationError,
     exceptions,
 )
+from quire._stream import Stream
 from quire.engine.vllm_args import HARMLESS, UNAVAILABLE
 from quire.logprobs import append_logprobs_for_next_position, create_prompt_logprobs, create_sample_logprobs
 
@@ -158,6 +161,23 @@ def test_priorities_have_no_effect_without_the_policy(llm):
     assert llm.generate("Once", GREEDY, priority=3, use_tqdm=False)[0].finished
     by_priority = LLM(scheduling_policy="priority", **SMALL)
     assert by_priority.generate(["Once", "The"], GREEDY, priority=[1, -1], use_tqdm=False)[1].finished
+
+
+def test_streams_of_asyncio_follow_the_same_rules():
+    async def main():
+        llm = AsyncLLM(skip_tokenizer_init=True, **SMALL)
+        params = SamplingParams(temperature=0, max_tokens=3, prompt_logprobs=0)
+        outputs = [output async for output in llm.generate([1, 2], params, "1", priority=5)]
+        with pytest.raises(ValueError, match="`skip_tokenizer_init=True`"):
+            await anext(llm.generate("Once", params, "2"))
+        with pytest.raises(ValidationError, match="sampling_params must be SamplingParams, not int"):
+            await anext(llm.generate([1], 3, "3"))
+        return outputs[-1]
+
+    output = asyncio.run(main())
+    [completion] = output.outputs
+    assert (completion.text, completion.cumulative_logprob, len(completion.token_ids)) == ("", None, 3)
+    assert [entry.decoded_token for entry in output.prompt_logprobs[1].values()] == [None]
 
 
 def test_a_pooling_task_of_another_model_is_a_value_error(llm, embedder, classifier):
@@ -373,7 +393,7 @@ def test_the_documentation_lists_the_arguments():
 
 @pytest.fixture
 def engine(llm):
-    return llm.llm_engine
+    return LLMEngine(llm._engine)
 
 
 def finish(engine):
@@ -411,6 +431,18 @@ def test_an_engine_gives_the_kind_of_output_that_was_asked_for(engine, llm, kind
     assert math.isclose(outputs[-1].outputs[0].cumulative_logprob, expected.cumulative_logprob, rel_tol=1e-5)
 
 
+@pytest.mark.parametrize("of_engine, of_request", [(3, None), (1, 3), (2, 3), (3, 2)])
+def test_the_larger_stream_interval_applies(of_engine, of_request):
+    stream = Stream(SamplingParams(stream_interval=of_request, max_tokens=8), of_engine)
+    delivered = []
+    for count in range(1, 9):
+        item = (0, [(0, "a", [7], 0.0, None, "length" if count == 8 else None, None)], None, None, 0, count == 8, None,
+                (0.0, 0.0, 0.0, 0.0))
+        if stream.add(item):
+            delivered.append(len(stream.take_outputs()[0].token_ids))
+    assert delivered == [1, 4, 7, 8]
+
+
 def test_aborted_requests_of_an_engine_give_no_outputs(engine):
     endless = SamplingParams(max_tokens=None, ignore_eos=True)
     for request_id in "abc":
@@ -435,6 +467,12 @@ def test_an_engine_refuses_wrong_requests(engine):
     with pytest.raises(ValidationError, match="only supported for pooling models"):
         engine.add_request("1", "Once", PoolingParams())
     assert not engine.has_unfinished_requests()
+
+
+def test_the_engine_of_an_llm_is_one_object(llm):
+    llm.llm_engine.add_request("a", "Once", GREEDY)
+    assert llm.llm_engine.has_unfinished_requests()
+    assert finish(llm.llm_engine)[-1].finished
 
 
 def test_an_engine_is_made_from_arguments_and_pools():
