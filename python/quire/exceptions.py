@@ -18,7 +18,23 @@ class ServerError(QuireError):
     """A failure that is not the request's fault."""
 
 
-class ValidationError(ClientError, ValueError):
+class _ParameterError(ClientError):
+    def __init__(self, message: str = "", *, parameter: str | None = None, value: Any = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
+        self.value = value
+
+    def __str__(self) -> str:
+        named = {"parameter": self.parameter, "value": self.value}
+        extras = ", ".join(f"{name}={value}" for name, value in named.items() if value is not None)
+        return f"{super().__str__()} ({extras})" if extras else super().__str__()
+
+
+class VLLMValidationError(_ParameterError):
+    """vLLM's name for an error of a request. quire raises `ValidationError`."""
+
+
+class ValidationError(VLLMValidationError, ValueError):
     """A request is not valid: a parameter is out of range, or the prompt is too long for the model.
 
     Attributes:
@@ -26,10 +42,8 @@ class ValidationError(ClientError, ValueError):
         value: Its value, or None.
     """
 
-    def __init__(self, message: str = "", *, parameter: str | None = None, value: Any = None) -> None:
-        super().__init__(message)
-        self.parameter = parameter
-        self.value = value
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""  # the message names parameter and value
 
 
 class UnsupportedError(ClientError, NotImplementedError):
@@ -79,7 +93,7 @@ class LoRAAdapterNotFoundError(VLLMNotFoundError):
         super().__init__(self.message)
 
 
-class VLLMUnprocessableEntityError(ValidationError):
+class VLLMUnprocessableEntityError(_ParameterError):
     """The content of a request cannot be processed."""
 
 
@@ -112,4 +126,3 @@ class ProfilerAlreadyActiveError(GracefulHTTPError):
 VLLMError = QuireError
 VLLMClientError = ClientError
 VLLMServerError = ServerError
-VLLMValidationError = ValidationError

@@ -236,8 +236,8 @@ class SamplingParams:
         check(all(isinstance(token, int) for token in self.stop_token_ids or ()), "stop_token_ids",
               "a list of integers")
         check(all(self.stop or ()), "stop", "a list of strings that are not empty")
-        check(not self.extra_args or _fits_64_bits(self.extra_args), "extra_args",
-              "without integers below -2**63 or above 2**64 - 1")
+        if self.extra_args and not _fits_64_bits(self.extra_args):
+            raise ValidationError("extra_args integers must be from -2**63 to 2**64 - 1", parameter="extra_args")
         if self.stop and not self.detokenize:
             raise ValidationError("stop strings need detokenize=True")
 

@@ -223,7 +223,7 @@ def test_a_chat_template_may_be_text_or_a_file(tmp_path):
 
 @pytest.mark.parametrize("args", [{"a": 2**64}, {"a": [1, {"b": -(2**63) - 1}]}, {2**64: "a"}])
 def test_extra_args_with_integers_above_64_bits_are_an_error(args):
-    with pytest.raises(ValueError, match="extra_args"):
+    with pytest.raises(ValueError, match="extra_args integers must be from"):
         SamplingParams(extra_args=args)
 
 
@@ -279,6 +279,9 @@ def test_errors_have_the_names_of_vllm(llm):
         assert issubclass(kind, exceptions.VLLMServerError)
     for kind in (exceptions.QueueOverflowError, exceptions.MaxQueuedTokensError, exceptions.ProfilerAlreadyActiveError):
         assert isinstance(kind(), exceptions.GracefulHTTPError) and 400 <= kind().http_status < 600
+    assert str(caught.value) == "top_p must be in (0, 1], but is 2"
+    error = exceptions.VLLMValidationError("wrong", parameter="n", value=0)
+    assert str(error) == "wrong (parameter=n, value=0)" and str(exceptions.VLLMValidationError("wrong")) == "wrong"
     assert "lora-7" in str(exceptions.LoRAAdapterNotFoundError("lora-7", "/lora"))
     assert issubclass(exceptions.VLLMUnprocessableEntityError, exceptions.VLLMClientError)
     assert issubclass(exceptions.ChatTemplateResolutionError, exceptions.VLLMClientError)
