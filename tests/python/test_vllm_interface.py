@@ -1,6 +1,5 @@
 """What programs written for vLLM rely on besides the results: values of fields, sequences, errors and arguments."""
 
-import argparse
 import asyncio
 import dataclasses
 import math
@@ -29,6 +28,7 @@ from quire import (
 from quire._stream import Stream
 from quire.engine.vllm_args import HARMLESS, UNAVAILABLE
 from quire.logprobs import append_logprobs_for_next_position, create_prompt_logprobs, create_sample_logprobs
+from quire.utils.argparse_utils import FlexibleArgumentParser
 
 ROOT = pathlib.Path(__file__).parents[2]
 SMALL = {"kv_cache_memory_bytes": 8 << 20, "threads": 1, "max_model_len": 64}
@@ -365,10 +365,12 @@ def test_engine_args_can_be_passed_to_llm_as_a_dictionary():
     (["--gpu-memory-utilization", "0.5"], "gpu_memory_utilization", 0.5),
     (["--compilation-config", '{"mode": 3}'], "compilation_config", {"mode": 3}),
     (["--override-generation-config", '{"top_p": 0.5}'], "override_generation_config", {"top_p": 0.5}),
-    (["--logprobs-mode", "raw_logits"], "logprobs_mode", "raw_logits"),
+    (["--logprobs-mode", "raw_logits"], "logprobs_mode", "raw_logits"), (["-O2"], "optimization_level", 2),
+    (["-cc.mode=3", "-cc.pass_config.fuse", "true"], "compilation_config", {"mode": 3, "pass_config": {"fuse": True}}),
+    (["--attention_config.backend", "FLASH_ATTN", "--seed=1"], "attention_config", {"backend": "FLASH_ATTN"}),
 ])
 def test_command_lines_have_a_flag_for_each_argument(flags, name, value):
-    parsed = EngineArgs.add_cli_args(argparse.ArgumentParser()).parse_args(flags)
+    parsed = EngineArgs.add_cli_args(FlexibleArgumentParser()).parse_args(flags)
     assert getattr(EngineArgs.from_cli_args(parsed), name) == value
     assert set(HARMLESS) | set(UNAVAILABLE) <= set(vars(parsed)) | {"task"}
 

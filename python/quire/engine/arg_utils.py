@@ -20,8 +20,8 @@ _CHECKPOINT_METHODS = frozenset((
     "quark", "torchao",
 ))
 
-_SHORT_FLAGS = {"data_parallel_size": ["-dp"], "pipeline_parallel_size": ["-pp"], "quantization": ["-q"],
-                "tensor_parallel_size": ["-tp"]}
+_SHORT_FLAGS = {"compilation_config": ["-cc"], "data_parallel_size": ["-dp"], "optimization_level": ["-O"],
+                "pipeline_parallel_size": ["-pp"], "quantization": ["-q"], "tensor_parallel_size": ["-tp"]}
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 
 _Args = TypeVar("_Args", bound="EngineArgs")
