@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/log.h"
 #include "base/strings.h"
 #include "engine/loader.h"
 #include "exec/kv_groups.h"
@@ -73,6 +74,7 @@ void describe_attention(const ModelSpec& spec, ModelReport& report) {
 }
 
 void describe_architecture(const ModelSpec& spec, const EngineConfig& config, ModelReport& report) {
+  for (const std::string& warning : spec.warnings) log_warning(warning);
   report.architecture = spec.architecture;
   report.task = spec.task == ModelTask::kGenerate ? "generate"
                 : spec.task == ModelTask::kEmbed  ? "embed"

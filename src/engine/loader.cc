@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <fstream>
 #include <future>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/cgroup.h"
@@ -14,14 +13,13 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "engine/build_info.h"
+#include "engine/generation_defaults.h"
 #include "engine/kv_tiers.h"
 #include "io/json_file.h"
 #include "io/mapped_region.h"
 
 namespace quire {
 namespace {
-
-using nlohmann::json;
 
 constexpr double kDefaultKvFraction = 0.4;  // KV pool size as a fraction of the free memory
 constexpr int64_t kMaxPoolBlocks = int64_t{1} << 24;
@@ -39,39 +37,17 @@ std::optional<ChatTemplate> open_chat_template(const Tokenizer* tokenizer, const
   }
 }
 
-template <typename T>
-void read_default(const json& config, const char* key, T& field) {
-  const auto it = config.find(key);
-  if (it != config.end() && it->is_number()) field = it->get<T>();
-}
-
-SamplingParams sampling_defaults(const std::optional<json>& generation_config, const std::string& mode) {
-  SamplingParams params;
-  if (mode == "none" || !generation_config || !generation_config->is_object()) return params;
-  const json& config = *generation_config;
-  read_default(config, "temperature", params.temperature);
-  read_default(config, "top_p", params.top_p);
-  read_default(config, "top_k", params.top_k);
-  read_default(config, "min_p", params.min_p);
-  read_default(config, "repetition_penalty", params.repetition_penalty);
-  return params;
-}
-
-std::vector<TokenId> end_tokens(const LocalRuntime& runtime, const Tokenizer* tokenizer) {
-  std::vector<TokenId> ids(runtime.spec().eos_token_ids.begin(), runtime.spec().eos_token_ids.end());
-  if (const auto config = runtime.checkpoint().generation_config(); config && config->is_object()) {
-    const json eos = config->value("eos_token_id", json());
-    if (eos.is_number_integer()) ids.push_back(eos.get<TokenId>());
-    if (eos.is_array()) {
-      for (const auto& id : eos) {
-        if (id.is_number_integer()) ids.push_back(id.get<TokenId>());
-      }
-    }
-  }
+std::vector<TokenId> end_tokens(const ModelSpec& spec, const Tokenizer* tokenizer, std::vector<TokenId> ids) {
+  ids.insert(ids.end(), spec.eos_token_ids.begin(), spec.eos_token_ids.end());
   if (tokenizer != nullptr && tokenizer->eos_id()) ids.push_back(*tokenizer->eos_id());
   std::sort(ids.begin(), ids.end());
   ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
   return ids;
+}
+
+// Logs what the files of a model say and quire does not follow.
+void log_all(const std::vector<std::string>& warnings) {
+  for (const std::string& warning : warnings) log_warning(warning);
 }
 
 // Without the page cache.
@@ -228,10 +204,14 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   model->tokenizer = tokenizer.get();
   if (!model->chat_template)
     model->chat_template = open_chat_template(model->tokenizer.get(), {}, model->source.name());
-  model->default_sampling =
-      sampling_defaults(model->runtime->checkpoint().generation_config(), config.generation_config);
-
   const LocalRuntime& runtime = *model->runtime;
+  GenerationDefaults defaults =
+      read_generation_config(runtime.checkpoint().generation_config(), runtime.spec().vocab_size,
+                             config.generation_config != "none");
+  log_all(runtime.spec().warnings);
+  log_all(defaults.warnings);
+  if (model->tokenizer != nullptr) log_all(model->tokenizer->warnings());
+  model->default_sampling = defaults.sampling;
   ModelInfo& info = model->info;
   info.name = model->source.name();
   info.path = config.model;
@@ -244,7 +224,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   info.num_parameters = runtime.model().num_parameters();
   info.weight_bytes = runtime.model().weight_bytes();
   info.num_threads = runtime.num_threads();
-  info.end_token_ids = end_tokens(runtime, model->tokenizer.get());
+  info.end_token_ids = end_tokens(runtime.spec(), model->tokenizer.get(), std::move(defaults.end_tokens));
   describe_task(runtime, info);
   plan_memory(config, *model);
 

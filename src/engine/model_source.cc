@@ -182,6 +182,8 @@ std::unique_ptr<Tokenizer> ModelSource::open_tokenizer() const {
   files.added_tokens_json = bundle_.file("added_tokens.json");
   files.chat_template = bundle_.file("chat_template.jinja");
   files.chat_template_json = bundle_.file("chat_template.json");
+  files.sentence_bert_config_json = first_of(
+      {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_xlm-roberta_config.json"});
   files.origin = name_;
   if (files.tokenizer_json.empty() && files.tokenizer_model.empty()) return nullptr;
   return Tokenizer::from_memory(files);

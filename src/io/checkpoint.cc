@@ -278,7 +278,7 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const fs::path& dir) {
   if (!checkpoint->config().contains("quantization_config") && fs::exists(old_path, error)) {
     nlohmann::json quantization = require_object(read_json_file(old_path), old_path.string());
     if (!quantization.contains("quant_method")) quantization["quant_method"] = "gptq";
-    return with_quantized(std::move(checkpoint), quantization);
+    return with_old_quantization(std::move(checkpoint), std::move(quantization));
   }
   return with_quantized(std::move(checkpoint));
 }

@@ -50,6 +50,9 @@ class Checkpoint {
   // exist.
   virtual std::optional<std::string> file(std::string_view name) const;
 
+  // Settings in the files that quire does not follow, one sentence each.
+  virtual std::vector<std::string> warnings() const { return {}; }
+
   // The files that contain the weights; empty if they are in memory and their origin is unknown.
   virtual std::vector<FileIdentity> weight_files() const { return {}; }
 

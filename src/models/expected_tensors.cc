@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "models/tied_head.h"
 #include "quant/codec.h"
 
 namespace quire {
@@ -37,9 +38,16 @@ int32_t number_after(std::string_view name, std::string_view label) {
 
 ExpectedTensors::ExpectedTensors(const ModelSpec& spec, const TensorResolver& resolver,
                                  std::span<const ListedParam> params)
-    : spec_(spec), resolver_(resolver), checkpoint_(resolver.checkpoint()) {
+    : spec_(spec),
+      resolver_(resolver),
+      checkpoint_(resolver.checkpoint()),
+      copied_head_(spec.tie_word_embeddings ? stored_head(spec, resolver) : ""),
+      modules_({"layers", "lm_head"}) {
   for (const ListedParam& param : params) {
     for (const StoredParam& stored : param.stored) {
+      std::string_view name = stored.weight.name;
+      if (name.starts_with(resolver.prefix())) name.remove_prefix(resolver.prefix().size());
+      modules_.emplace(name.substr(0, name.find('.')));
       const bool vector = param.kind == ParamKind::kVector || param.kind == ParamKind::kScalar;
       Content content = Content::kFloats;
       if (param.kind == ParamKind::kIntegers) {
@@ -80,10 +88,9 @@ int64_t ExpectedTensors::stored_bytes() const {
 bool ExpectedTensors::is_ignored(const std::string& name) const {
   const WeightNames& names = resolver_.names();
   const std::string& prefix = resolver_.prefix();
-  // A tied checkpoint may store the output embedding a second time. Checkpoints of pooling models may have
-  // heads from their training.
+  // Checkpoints of pooling models may have heads from their training.
   if (spec_.task != ModelTask::kGenerate && is_of_head(name)) return true;
-  if (spec_.tie_word_embeddings && name == resolver_.head_prefix() + "lm_head.weight") return true;
+  if (name == copied_head_) return true;
   constexpr std::array<std::string_view, 4> kKvScales = {".k_scale", ".v_scale", ".k_proj.output_scale",
                                                          ".v_proj.output_scale"};
   if (std::ranges::any_of(kKvScales, [&](std::string_view suffix) { return name.ends_with(suffix); }))
@@ -118,9 +125,15 @@ bool ExpectedTensors::is_of_head(std::string_view name) const {
 }
 
 bool ExpectedTensors::is_of_decoder(std::string_view name) const {
-  constexpr std::array<std::string_view, 2> kParts = {"layers.", "lm_head."};
-  if (name.starts_with(resolver_.prefix())) name.remove_prefix(resolver_.prefix().size());
-  return std::ranges::any_of(kParts, [&](std::string_view part) { return name.starts_with(part); });
+  const std::string& prefix = resolver_.prefix();
+  const bool within = name.starts_with(prefix);
+  // Only the language model has this prefix; others, such as "model.", may have those of other modalities,
+  // too.
+  if (within && prefix.find("language_model") != std::string::npos) return true;
+  if (within) name.remove_prefix(prefix.size());
+  if (!within && name.starts_with(resolver_.head_prefix()))
+    name.remove_prefix(resolver_.head_prefix().size());
+  return modules_.contains(name.substr(0, name.find('.')));
 }
 
 std::string ExpectedTensors::problem_of(const Expected& expected) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,6 +46,8 @@ class ExpectedTensors {
   const ModelSpec& spec_;
   const TensorResolver& resolver_;
   const Checkpoint& checkpoint_;
+  const std::string copied_head_;               // a second copy of a tied embedding; empty = none
+  std::set<std::string, std::less<>> modules_;  // first parts of the names, after the prefix
   std::map<std::string, Expected, std::less<>> expected_;
   std::vector<const Expected*> order_;
 };

@@ -149,6 +149,9 @@ struct ModelSpec {
   std::optional<int32_t> bos_token_id;
   std::vector<int32_t> eos_token_ids;  // of config.json; generation_config.json may have others
 
+  // Settings in the files that the model does not follow, one sentence each, for the log.
+  std::vector<std::string> warnings;
+
   int32_t num_layers() const { return static_cast<int32_t>(layers.size()); }
 };
 

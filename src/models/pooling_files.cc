@@ -4,14 +4,18 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/config_fields.h"
+#include "io/config_reader.h"
 #include "io/json_file.h"
 #include "models/arch/arch.h"
-#include "models/config_reader.h"
+#include "models/tied_head.h"
 
 namespace quire {
 namespace {
 
 using nlohmann::json;
+
+constexpr const char* kWholeFile = "config_sentence_transformers.json";
 
 struct PoolName {
   std::string_view name;  // name in the list `pooling_mode`
@@ -40,14 +44,20 @@ class FileFields {
  public:
   FileFields(const Checkpoint& checkpoint, const std::string& name)
       : object_(json_file(checkpoint, name).value_or(json::object())),
-        reader_(object_, "", (checkpoint.path() / name).string()) {}
+        reader_(object_, "", (checkpoint.path() / name).string(), &log_) {}
   FileFields(const FileFields&) = delete;  // the reader refers to the object
   FileFields& operator=(const FileFields&) = delete;
   const ConfigReader& operator*() const { return reader_; }
   const ConfigReader* operator->() const { return &reader_; }
+  // Names the fields that were not read. name: of the file, in the message.
+  void report(const std::string& name, std::vector<std::string>& warnings) const {
+    std::string warning = unread_warning(ConfigFile::kSentenceTransformers, name, log_, object_);
+    if (!warning.empty()) warnings.push_back(std::move(warning));
+  }
 
  private:
   json object_;
+  FieldLog log_;
   ConfigReader reader_;
 };
 
@@ -81,7 +91,8 @@ std::vector<PoolKind> read_pooling(const ConfigReader& fields) {
   return kinds;
 }
 
-DenseModule read_dense(const Checkpoint& checkpoint, const std::string& folder) {
+DenseModule read_dense(const Checkpoint& checkpoint, const std::string& folder,
+                       std::vector<std::string>& warnings) {
   const FileFields file(checkpoint, folder + "/config.json");
   const ConfigReader& fields = *file;
   DenseModule dense;
@@ -107,6 +118,7 @@ DenseModule read_dense(const Checkpoint& checkpoint, const std::string& folder) 
   auto weights = checkpoint.file(folder + "/model.safetensors");
   if (!weights) throw Error(cat(dense.file, ": does not exist, but modules.json names its folder"));
   dense.weights = std::move(*weights);
+  file.report(folder + "/config.json", warnings);
   return dense;
 }
 
@@ -160,29 +172,43 @@ std::optional<PoolingFiles> read_pooling_files(const Checkpoint& checkpoint) {
         throw Error(cat(place, ": the model is in the folder '", folder, "'; use that folder instead"));
       for (const char* file : {"sentence_bert_config.json", "sentence_roberta_config.json",
                                "sentence_xlm-roberta_config.json"}) {
-        const int64_t length = FileFields(checkpoint, file)->integer("max_seq_length", 1, kMaxPositions, 0);
+        const FileFields fields(checkpoint, file);
+        const int64_t length = fields->integer("max_seq_length", 1, kMaxPositions, 0);
         if (length > 0) out.max_length = length;
+        fields->boolean("do_lower_case", false);  // followed by the tokenizer
+        fields.report(file, out.warnings);
       }
     } else if (name == "Pooling") {
-      out.pooling = read_pooling(*FileFields(checkpoint, inside + "config.json"));
+      const FileFields fields(checkpoint, inside + "config.json");
+      out.pooling = read_pooling(*fields);
+      fields.report(inside + "config.json", out.warnings);
     } else if (name == "Dense") {
-      out.dense.push_back(read_dense(checkpoint, folder));
+      out.dense.push_back(read_dense(checkpoint, folder, out.warnings));
     } else if (name == "Normalize") {
       out.normalize = true;
     } else if (name == "LogitScore") {
-      out.score_tokens = read_score_tokens(*FileFields(checkpoint, inside + "config.json"));
+      const FileFields fields(checkpoint, inside + "config.json");
+      out.score_tokens = read_score_tokens(*fields);
+      fields.report(inside + "config.json", out.warnings);
     } else if (name != "Dropout") {
       throw Error(
           cat(place, ": the module ", type,
               " is not supported; supported are Transformer, Pooling, Dense, Normalize and LogitScore"));
     }
+    FieldLog log;
+    for (const char* field : {"type", "path"}) log.add(field);
+    std::string warning = unread_warning(ConfigFile::kSentenceTransformers, "modules.json", log, entry);
+    if (!warning.empty()) out.warnings.push_back(std::move(warning));
   }
+  const FileFields whole(checkpoint, kWholeFile);
+  for (const char* field : {"prompts", "default_prompt_name", "activation_fn"}) (void)whole->has(field);
+  whole.report(kWholeFile, out.warnings);
   return out;
 }
 
 PromptFiles read_prompts(const Checkpoint& checkpoint) {
   PromptFiles out;
-  const FileFields file(checkpoint, "config_sentence_transformers.json");
+  const FileFields file(checkpoint, kWholeFile);
   const ConfigReader& fields = *file;
   if (const json* prompts = fields.find("prompts")) {
     if (!prompts->is_object()) fields.fail("prompts", "must be an object");
@@ -197,19 +223,22 @@ PromptFiles read_prompts(const Checkpoint& checkpoint) {
   return out;
 }
 
-ModelSpec read_spec(const Checkpoint& checkpoint, Runner runner) {
-  ModelSpec spec = parse_model(checkpoint.config());
+namespace {
+
+// Follows the files of sentence-transformers, if there are any.
+void read_task(const Checkpoint& checkpoint, Runner runner, ModelSpec& spec) {
   const auto files = read_pooling_files(checkpoint);
   const bool generates = spec.task == ModelTask::kGenerate;
   if (runner == Runner::kGenerate) {
     if (!generates)
       throw Error(cat("--runner generate: ", spec.architecture, " gives ",
                       spec.task == ModelTask::kEmbed ? "embeddings" : "scores", ", no text"));
-    return spec;
+    return;
   }
-  if (generates && !files && runner == Runner::kAuto) return spec;
+  if (generates && !files && runner == Runner::kAuto) return;
   if (generates) spec.task = ModelTask::kEmbed;
   if (files) {
+    spec.warnings.insert(spec.warnings.end(), files->warnings.begin(), files->warnings.end());
     if (spec.task == ModelTask::kEmbed && !files->pooling.empty()) {
       spec.pooling = files->pooling;
       spec.normalize = files->normalize;
@@ -227,13 +256,21 @@ ModelSpec read_spec(const Checkpoint& checkpoint, Runner runner) {
     }
   }
   if (spec.task == ModelTask::kScore) {
-    const std::string of_files =
-        FileFields(checkpoint, "config_sentence_transformers.json")->text("activation_fn", "");
+    const std::string of_files = FileFields(checkpoint, kWholeFile)->text("activation_fn", "");
     const ConfigReader config(checkpoint.config());
     const std::string older = config.text("sbert_ce_default_activation_function", "");
     const std::string inner = config.object("sentence_transformers").text("activation_fn", older);
     spec.score_activation = activation_named(of_files.empty() ? inner : of_files, spec.score_activation);
   }
+}
+
+}  // namespace
+
+ModelSpec read_spec(const Checkpoint& checkpoint, Runner runner) {
+  ModelSpec spec = parse_model(checkpoint.config());
+  for (std::string& warning : checkpoint.warnings()) spec.warnings.push_back(std::move(warning));
+  read_task(checkpoint, runner, spec);
+  use_own_head(checkpoint, spec);
   return spec;
 }
 

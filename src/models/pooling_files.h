@@ -35,6 +35,7 @@ struct PoolingFiles {
   bool normalize = false;
   std::optional<std::array<int32_t, 2>> score_tokens;  // ModelSpec::score_tokens
   int64_t max_length = 0;                              // maximum number of tokens; 0 = not specified
+  std::vector<std::string> warnings;                   // ModelSpec::warnings
 };
 
 // Returns nullopt if the checkpoint has no modules.json. Throws Error with file and field if a file is

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/config_fields.h"
 #include "models/arch/arch.h"
 #include "models/arch/composites.h"
 
@@ -187,7 +188,8 @@ WeightNames find_weight_names(const ConfigReader& config) {
 }
 
 ModelSpec parse_model(const nlohmann::json& json) {
-  const ConfigReader config(json);
+  FieldLog log;
+  const ConfigReader config(json, "", "config.json", &log);
   const Architecture& architecture = find_architecture(config);
   const Composite* composite = find_composite(config);
   const ConfigReader text = composite == nullptr ? config : text_of(config);
@@ -207,7 +209,13 @@ ModelSpec parse_model(const nlohmann::json& json) {
   }
   spec.model_type = architecture.model_type;
   if (composite != nullptr && spec.model_type.starts_with("gemma4")) read_placeholders(config, text, spec);
-  return compose(std::move(spec));
+  ModelSpec out = compose(std::move(spec));
+  if (config.has("_gguf")) return out;
+  // Fields around the language model's own configuration are those of other modalities.
+  std::string warning = unread_warning(ConfigFile::kModel, "config.json", log, text.json(), text.path(),
+                                       architecture.model_type);
+  if (!warning.empty()) out.warnings.push_back(std::move(warning));
+  return out;
 }
 
 }  // namespace quire

@@ -4,7 +4,7 @@
 #include <array>
 
 #include "base/strings.h"
-#include "models/config_reader.h"
+#include "io/config_reader.h"
 #include "models/model_param_ids.h"
 #include "models/registry.h"
 #include "nn/attention_spec.h"

@@ -13,6 +13,7 @@
 #include "io/gguf/gguf_arch.h"
 #include "models/linear_modules.h"
 #include "models/model_spec.h"
+#include "models/tied_head.h"
 #include "nn/rope.h"
 #include "quantize/float_matrix.h"
 #include "quantize/ggml_grid.h"
@@ -438,7 +439,8 @@ QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options,
   if (options.method != Method::kNearest && !(fits && options.type->quantized()))
     throw Error(cat("--method: GGUF type ", options.type->name, " supports rtn",
                     options.type->quantized() ? ", imatrix or gptq" : " only"));
-  const ModelSpec spec = parse_model(checkpoint.config());
+  ModelSpec spec = parse_model(checkpoint.config());
+  use_own_head(checkpoint, spec);
   const GgufArch* arch = find_gguf_arch(spec.architecture);
   const bool known =
       std::ranges::find(kArchitectures, spec.architecture, &Written::architecture) != kArchitectures.end();

@@ -189,6 +189,7 @@ class GgufCheckpoint : public Checkpoint {
   GgufCheckpoint(fs::path path, std::unique_ptr<GgufShards> shards)
       : path_(std::move(path)), shards_(std::move(shards)), arch_(&find_gguf_arch(*shards_)) {
     config_ = gguf_config(*shards_, *arch_);
+    config_["_gguf"] = true;  // its fields are those of the conversion, not of a file
     generation_config_ = gguf_generation_config(*shards_);
     files_ = gguf_pooling_files(*shards_);
     layers_ = gguf_layers(*shards_);

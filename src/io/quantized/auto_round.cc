@@ -11,18 +11,16 @@ namespace quire {
 namespace {
 
 // The GPTQ configuration of one module. extra_config has the settings of modules that differ from the others.
-nlohmann::json gptq_config(const Checkpoint& files, const std::string& module, const nlohmann::json& config,
+nlohmann::json gptq_config(const Checkpoint& files, const std::string& module, const ConfigReader& config,
                            std::string_view version) {
   nlohmann::json own = {{"checkpoint_format", version}};
-  const auto take = [&own](const nlohmann::json& from) {
-    for (const char* field : {"bits", "group_size", "sym"}) {
-      if (const auto it = from.find(field); it != from.end()) own[field] = *it;
+  const auto take = [&own](const ConfigReader& from) {
+    for (const char* field : {"bits", "group_size", "sym", "desc_act", "static_groups"}) {
+      if (const nlohmann::json* value = from.find(field)) own[field] = *value;
     }
   };
   take(config);
-  if (const auto extra = config.find("extra_config"); extra != config.end() && extra->is_object()) {
-    if (const auto it = extra->find(module); it != extra->end() && it->is_object()) take(*it);
-  }
+  take(config.object("extra_config").object(module));
   const auto shape = [&](std::string_view suffix) -> std::vector<int64_t> {
     const TensorInfo* tensor = files.find(cat(module, suffix));
     const bool matrix =
@@ -42,8 +40,8 @@ nlohmann::json gptq_config(const Checkpoint& files, const std::string& module, c
 
 }  // namespace
 
-std::vector<QuantizedModule> read_auto_round(const Checkpoint& files, const nlohmann::json& config) {
-  const std::string packing = config_text(config, "packing_format", "auto_round:auto_gptq");
+std::vector<QuantizedModule> read_auto_round(const Checkpoint& files, const ConfigReader& config) {
+  const std::string packing = config.text("packing_format", "auto_round:auto_gptq");
   if (packing == "auto_round:auto_awq") return read_awq(files, config);
   const bool less_one = packing == "auto_round:auto_gptq";
   if (!less_one && packing != "auto_round" && packing != "auto_round:gptqmodel") {
@@ -53,8 +51,8 @@ std::vector<QuantizedModule> read_auto_round(const Checkpoint& files, const nloh
   }
   std::vector<QuantizedModule> modules;
   read_each(files, ".qweight", modules, [&](ModuleReader& reader) {
-    return read_gptq_module(reader,
-                            gptq_config(files, reader.module(), config, less_one ? "gptq" : "gptq_v2"));
+    const auto own = gptq_config(files, reader.module(), config, less_one ? "gptq" : "gptq_v2");
+    return read_gptq_module(reader, config.converted(own));
   });
   return modules;
 }

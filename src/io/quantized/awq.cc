@@ -49,16 +49,16 @@ QuantizedModule read_packed_outputs(ModuleReader& reader, const PackedOutputs& a
   return reader.finish(format, n, k, std::move(read));
 }
 
-std::vector<QuantizedModule> read_awq(const Checkpoint& files, const nlohmann::json& config) {
-  const int64_t bits = config_integer(config, "bits", config_integer(config, "w_bit", 4));
-  const std::string version = config_text(config, "version", "gemm");
+std::vector<QuantizedModule> read_awq(const Checkpoint& files, const ConfigReader& config) {
+  const int64_t bits = config.integer("bits", 1, 32, config.integer("w_bit", 1, 32, 4));
+  const std::string version = config.text("version", "gemm");
   if (bits != 4 || (version != "gemm" && version != "GEMM")) {
     throw Error(cat(files.path().string(), ": AWQ weights of ", bits, " bits and version '", version,
                     "'; 4 bits and version 'gemm' are supported"));
   }
   std::vector<QuantizedModule> modules;
-  const PackedOutputs at{.group_size = config_integer(config, "group_size", 128),
-                         .group_zero_points = config_flag(config, "zero_point", true)};
+  const PackedOutputs at{.group_size = config.integer("group_size", -1, INT32_MAX, 128),
+                         .group_zero_points = config.boolean("zero_point", true)};
   read_each(files, ".qweight", modules,
             [&](ModuleReader& reader) { return read_packed_outputs(reader, at); });
   return modules;

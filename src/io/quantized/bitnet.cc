@@ -50,12 +50,10 @@ QuantizedModule round_to_ternary(const Checkpoint& files, const std::string& mod
 }
 
 // Quantizes all matrices of the layers, except those excluded by the configuration.
-std::vector<QuantizedModule> read_online(const Checkpoint& files, const nlohmann::json& config) {
-  const auto kept = config.find("modules_to_not_convert");
+std::vector<QuantizedModule> read_online(const Checkpoint& files, const ConfigReader& config) {
+  const std::vector<std::string> kept = config.texts("modules_to_not_convert");
   const auto is_kept = [&](const std::string& name) {
-    return kept != config.end() && kept->is_array() && std::ranges::any_of(*kept, [&](const auto& part) {
-             return part.is_string() && name.find(part.template get<std::string>()) != std::string::npos;
-           });
+    return std::ranges::any_of(kept, [&](const auto& part) { return name.find(part) != std::string::npos; });
   };
   std::vector<QuantizedModule> modules;
   for (const std::string& name : modules_with(files, ".weight")) {
@@ -68,13 +66,13 @@ std::vector<QuantizedModule> read_online(const Checkpoint& files, const nlohmann
 
 }  // namespace
 
-std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann::json& config) {
-  const std::string mode = config_text(config, "quantization_mode", "offline");
+std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const ConfigReader& config) {
+  const std::string mode = config.text("quantization_mode", "offline");
   if (mode == "online") return read_online(files, config);
   if (mode != "offline")
     throw Error(cat(files.path().string(), ": 'quantization_mode' is '", mode,
                     "'; offline and online are supported"));
-  const bool multiplies = config_text(config, "linear_class", "bitlinear") == "autobitlinear";
+  const bool multiplies = config.text("linear_class", "bitlinear") == "autobitlinear";
   std::vector<QuantizedModule> modules;
   read_each(files, ".weight_scale", modules, [&](ModuleReader& reader) {
     const float stored = reader.number(".weight_scale");

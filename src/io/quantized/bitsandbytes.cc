@@ -137,7 +137,7 @@ QuantizedModule read_8bit(ModuleReader& reader) {
 
 }  // namespace
 
-std::vector<QuantizedModule> read_bitsandbytes(const Checkpoint& files, const nlohmann::json&) {
+std::vector<QuantizedModule> read_bitsandbytes(const Checkpoint& files, const ConfigReader&) {
   std::vector<QuantizedModule> modules;
   const auto read_all = [&](const std::string& suffix, std::span<const float> table) {
     read_each(files, suffix, modules, [&](ModuleReader& reader) { return read_4bit(reader, suffix, table); });

@@ -15,23 +15,53 @@
 namespace quire {
 namespace {
 
-// The field of the first config group that has it.
-const nlohmann::json* weights_field(const nlohmann::json& config, const char* field) {
-  const auto groups = config.find("config_groups");
-  if (groups == config.end() || !groups->is_object()) return nullptr;
-  for (const auto& [name, group] : groups->items()) {
-    if (!group.is_object()) continue;
-    const auto weights = group.find("weights");
-    if (weights == group.end() || !weights->is_object()) continue;
-    const auto value = weights->find(field);
-    if (value != weights->end() && !value->is_null()) return &*value;
-  }
-  return nullptr;
+// The settings of the weights in each of the config groups.
+std::vector<ConfigReader> weight_settings(const ConfigReader& config) {
+  std::vector<ConfigReader> all;
+  const ConfigReader groups = config.object("config_groups");
+  for (const auto& [name, group] : groups.json().items())
+    all.push_back(groups.object(name).object("weights"));
+  return all;
 }
 
-int64_t weights_integer(const nlohmann::json& config, const char* field) {
-  const nlohmann::json* value = weights_field(config, field);
-  return value != nullptr && value->is_number_integer() ? value->get<int64_t>() : 0;
+int64_t group_size_of(const ConfigReader& config) {
+  for (const ConfigReader& weights : weight_settings(config)) {
+    if (weights.has("group_size")) return weights.integer("group_size", -1, INT32_MAX);
+  }
+  return 0;
+}
+
+// The settings that may be those of a module with this number of bits and this group size.
+std::vector<ConfigReader> settings_of(const ConfigReader& config, int32_t bits, int64_t group_size) {
+  std::vector<ConfigReader> all = weight_settings(config);
+  std::erase_if(all, [&](const ConfigReader& weights) {
+    const int64_t own = weights.integer("group_size", -1, INT32_MAX, 0);
+    return weights.integer("num_bits", 1, 64, bits) != bits || (own > 0 && own != group_size);
+  });
+  return all;
+}
+
+// Whether the order of quantization decided which columns share a scale.
+bool is_ordered(const ConfigReader& weights) {
+  const nlohmann::json* order = weights.find("actorder");
+  if (order == nullptr || *order == "weight" || *order == "static" || *order == false) return false;
+  if (*order == "group" || *order == "dynamic" || *order == true) return true;
+  weights.fail("actorder", cat("is ", order->dump(), "; group, weight, static and dynamic are supported"));
+}
+
+// Refuses a module without the tensors that its settings require: the output would be wrong.
+void require_tensors(ModuleReader& reader, const ConfigReader& config, int32_t bits, int64_t group_size,
+                     int64_t groups) {
+  const auto settings = settings_of(config, bits, group_size);
+  if (groups > 1 && std::ranges::any_of(settings, is_ordered) && reader.find(".weight_g_idx") == nullptr) {
+    reader.fail(
+        ".weight_g_idx",
+        "is missing, but 'actorder' of the quantization is group: the groups of input features are unknown");
+  }
+  const bool symmetric = std::ranges::all_of(
+      settings, [](const ConfigReader& weights) { return weights.boolean("symmetric", true); });
+  if (!symmetric && reader.find(".weight_zero_point") == nullptr)
+    reader.fail(".weight_zero_point", "is missing, but 'symmetric' of the quantization is false");
 }
 
 // Columns sorted by group, as for GPTQ; empty if they are in this order already.
@@ -51,7 +81,7 @@ std::vector<int32_t> order_of(ModuleReader& reader, int64_t k, int64_t group_siz
   return order;
 }
 
-QuantizedModule read_packed(ModuleReader& reader, const nlohmann::json& config) {
+QuantizedModule read_packed(ModuleReader& reader, const ConfigReader& config) {
   const TensorInfo& packed = reader.need(".weight_packed", {DType::kI32}, {-1, -1});
   const TensorInfo& shape = reader.need(".weight_shape", {DType::kI64, DType::kI32}, {2});
   const int64_t n = packed.shape[0];
@@ -69,10 +99,10 @@ QuantizedModule read_packed(ModuleReader& reader, const nlohmann::json& config) 
   QuantFormat format;
   format.code_bits = bits;
   format.zero_point = 1 << (bits - 1);
-  const ScaleGrid scales =
-      reader.scales(".weight_scale", n, k, weights_integer(config, "group_size"), format);
+  const ScaleGrid scales = reader.scales(".weight_scale", n, k, group_size_of(config), format);
   const int64_t group_size = format.group_size == 0 ? k : format.group_size;
   const int64_t groups = (k + group_size - 1) / group_size;
+  require_tensors(reader, config, bits, group_size, groups);
   const std::vector<int32_t> order = order_of(reader, k, group_size);
   BitStreams zero_points;
   if (reader.find(".weight_zero_point") != nullptr) {
@@ -94,19 +124,21 @@ QuantizedModule read_packed(ModuleReader& reader, const nlohmann::json& config) 
       order);
 }
 
-QuantizedModule read_fp8_weight(ModuleReader& reader, const nlohmann::json& config) {
-  const nlohmann::json* strategy = weights_field(config, "strategy");
-  if (strategy == nullptr || *strategy != "block")
-    return read_float8(reader, ".weight_scale", {1, weights_integer(config, "group_size")});
-  const nlohmann::json* sizes = weights_field(config, "block_structure");
-  const auto block = sizes == nullptr ? std::nullopt : block_size_of(*sizes);
-  if (!block) reader.fail(".weight", "has block scales, but 'block_structure' has no block size");
-  return read_float8(reader, ".weight_scale", *block);
+QuantizedModule read_fp8_weight(ModuleReader& reader, const ConfigReader& config) {
+  for (const ConfigReader& weights : weight_settings(config)) {
+    if (!weights.has("strategy")) continue;
+    if (weights.text("strategy", "") != "block") break;
+    const nlohmann::json* sizes = weights.find("block_structure");
+    const auto block = sizes == nullptr ? std::nullopt : block_size_of(*sizes);
+    if (!block) reader.fail(".weight", "has block scales, but 'block_structure' has no block size");
+    return read_float8(reader, ".weight_scale", *block);
+  }
+  return read_float8(reader, ".weight_scale", {1, group_size_of(config)});
 }
 
 }  // namespace
 
-std::vector<QuantizedModule> read_compressed_tensors(const Checkpoint& files, const nlohmann::json& config) {
+std::vector<QuantizedModule> read_compressed_tensors(const Checkpoint& files, const ConfigReader& config) {
   std::vector<QuantizedModule> modules;
   for (const std::string& name : modules_with(files, ".weight_packed")) {
     ModuleReader reader(files, name);
@@ -126,8 +158,11 @@ std::vector<QuantizedModule> read_compressed_tensors(const Checkpoint& files, co
     ModuleReader reader(files, name);
     reader.find(".weight_scale");
     const TensorInfo& weight = reader.need(".weight", {DType::kI8, DType::kF8E4M3});
+    const TensorInfo& scale = *files.find(cat(name, ".weight_scale"));
+    const int64_t groups = scale.shape.size() == 2 ? scale.shape[1] : 1;
+    if (weight.dtype == DType::kI8) require_tensors(reader, config, 8, group_size_of(config), groups);
     modules.push_back(weight.dtype == DType::kI8
-                          ? read_byte_codes(reader, {.group_size = weights_integer(config, "group_size")})
+                          ? read_byte_codes(reader, {.group_size = group_size_of(config)})
                           : read_fp8_weight(reader, config));
   }
   return modules;

@@ -109,15 +109,12 @@ QuantizedModule read_float8(ModuleReader& reader, std::string_view scales, Block
 
 // One scale per block of rows and columns, weight_scale_inv, which multiplies; or weight_scale. DeepSeek-V4
 // names it scale, and also contains 4-bit floats, two per byte, with scales per group of 32.
-std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const nlohmann::json& config) {
+std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const ConfigReader& config) {
   std::vector<QuantizedModule> modules;
   BlockSize block;
-  if (const auto size = config.find("weight_block_size"); size != config.end() && size->is_array()) {
+  if (const nlohmann::json* size = config.find("weight_block_size")) {
     const auto said = block_size_of(*size);
-    if (!said) {
-      throw Error(cat(files.path().string(),
-                      ": 'quantization_config.weight_block_size' must be two positive integers"));
-    }
+    if (!said) config.fail("weight_block_size", "must be two positive integers");
     block = *said;
   }
   read_each(files, ".weight_scale_inv", modules,
@@ -136,7 +133,7 @@ std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const nlohmann::j
 }
 
 // fp8 with one scale, or 4-bit floats (nvfp4): an e4m3 scale per 16 columns, multiplied by weight_scale_2.
-std::vector<QuantizedModule> read_modelopt(const Checkpoint& files, const nlohmann::json&) {
+std::vector<QuantizedModule> read_modelopt(const Checkpoint& files, const ConfigReader&) {
   std::vector<QuantizedModule> modules;
   read_each(files, ".weight_scale", modules, [](ModuleReader& reader) {
     const TensorInfo& weight = reader.need(".weight", {DType::kU8, DType::kF8E4M3});
@@ -149,7 +146,7 @@ std::vector<QuantizedModule> read_modelopt(const Checkpoint& files, const nlohma
 
 // The experts of gpt-oss in one tensor: X_blocks uint8 [experts, out, in / 32, 16], two codes per byte, the
 // lower column in the low half; X_scales uint8 [experts, out, in / 32], powers of two.
-std::vector<QuantizedModule> read_mxfp4(const Checkpoint& files, const nlohmann::json&) {
+std::vector<QuantizedModule> read_mxfp4(const Checkpoint& files, const ConfigReader&) {
   constexpr int64_t kGroup = 32;
   std::vector<QuantizedModule> modules;
   read_each(files, "_blocks", modules, [](ModuleReader& reader) {

@@ -34,13 +34,25 @@ std::vector<int32_t> order_of(ModuleReader& reader, int64_t k, int64_t group_siz
   return order;
 }
 
+// With desc_act, the order of quantization decides which features share a scale, and only g_idx tells it.
+// static_groups assigns the scales before.
+void require_order(ModuleReader& reader, const ConfigReader& config, int64_t groups) {
+  if (!config.boolean("desc_act", false) || groups == 1 || reader.find(".g_idx") != nullptr) return;
+  // The older and the newer place.
+  const bool outer = config.boolean("static_groups", false);
+  if (!config.object("meta").boolean("static_groups", outer)) {
+    reader.fail(".g_idx", cat("is missing, but 'desc_act' of the quantization is true: the ", groups,
+                              " groups of input features are unknown"));
+  }
+}
+
 }  // namespace
 
-QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& config) {
+QuantizedModule read_gptq_module(ModuleReader& reader, const ConfigReader& config) {
   const TensorInfo& weight = reader.need(".qweight", {DType::kI32}, {-1, -1});
   const int64_t n = weight.shape[1];
-  auto bits = static_cast<int32_t>(config_integer(config, "bits", 4));
-  int64_t k = weight.shape[0] * 32 / std::max(1, bits);
+  auto bits = static_cast<int32_t>(config.integer("bits", 1, 32, 4));
+  int64_t k = weight.shape[0] * 32 / bits;
   // Modules may have a different bit width than the configuration; g_idx determines the size of K.
   if (const TensorInfo* index = reader.find(".g_idx"); index != nullptr && index->shape.size() == 1) {
     k = std::max<int64_t>(1, index->shape[0]);
@@ -53,14 +65,15 @@ QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& con
   QuantFormat format;
   format.code_bits = bits;
   const ScaleGrid scales =
-      reader.scales(".scales", n, k, config_integer(config, "group_size", 0), format, true);
+      reader.scales(".scales", n, k, config.integer("group_size", -1, INT32_MAX, 0), format, true);
   const int64_t group_size = format.group_size == 0 ? k : format.group_size;
   const int64_t groups = (k + group_size - 1) / group_size;
+  require_order(reader, config, groups);
   std::vector<int32_t> order = order_of(reader, k, group_size, groups);
 
   // Symmetric values have their zero point in the middle, regardless of what is stored: some tools store it
   // in the format of the other version.
-  const bool symmetric = config_flag(config, "sym", true);
+  const bool symmetric = config.boolean("sym", true);
   format.zero_point = 1 << (bits - 1);
   format.group_zero_points = !symmetric;
   const int64_t zero_words = BitStreams::words_of(n, bits);
@@ -71,7 +84,10 @@ QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& con
   }
   const auto zero_bytes = symmetric ? std::span<const std::byte>() : reader.bytes(".qzeros");
   // The first version of the format stores zero points minus one.
-  const int add = config_text(config, "checkpoint_format", "gptq") == "gptq_v2" ? 0 : 1;
+  const std::string version = config.text("checkpoint_format", "gptq");
+  if (version != "gptq" && version != "gptq_v2")
+    config.fail("checkpoint_format", cat("is '", version, "'; gptq and gptq_v2 are supported"));
+  const int add = version == "gptq_v2" ? 0 : 1;
   const int mask = (1 << bits) - 1;
 
   const BitStreams codes(reader.bytes(".qweight"), n, bits);
@@ -87,7 +103,7 @@ QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& con
   return reader.finish(format, n, k, std::move(read), order);
 }
 
-std::vector<QuantizedModule> read_gptq(const Checkpoint& files, const nlohmann::json& config) {
+std::vector<QuantizedModule> read_gptq(const Checkpoint& files, const ConfigReader& config) {
   std::vector<QuantizedModule> modules;
   read_each(files, ".qweight", modules,
             [&](ModuleReader& reader) { return read_gptq_module(reader, config); });

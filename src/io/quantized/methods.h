@@ -1,5 +1,5 @@
-// One reader per quant_method: finds the quantized weights of a checkpoint and their storage. They throw
-// Error with the tensor or the field. Formats: docs/weight-formats.md.
+// One reader per quant_method: finds the quantized weights of a checkpoint and their storage. `config` is the
+// quantization_config. They throw Error with the tensor or the field. Formats: docs/weight-formats.md.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,25 +9,26 @@
 #include <string_view>
 #include <vector>
 
+#include "io/config_reader.h"
 #include "io/quantized/module_reader.h"
 
 namespace quire {
 
-std::vector<QuantizedModule> read_gptq(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_auto_round(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_awq(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_compressed_tensors(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_modelopt(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_bitsandbytes(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_mxfp4(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_squeezellm(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_torchao(const Checkpoint& files, const nlohmann::json& config);
-std::vector<QuantizedModule> read_quark(const Checkpoint& files, const nlohmann::json& config);
+std::vector<QuantizedModule> read_gptq(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_auto_round(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_awq(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_compressed_tensors(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_fp8(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_modelopt(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_bitsandbytes(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_bitnet(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_mxfp4(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_squeezellm(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_torchao(const Checkpoint& files, const ConfigReader& config);
+std::vector<QuantizedModule> read_quark(const Checkpoint& files, const ConfigReader& config);
 
 // One GPTQ module with the given configuration.
-QuantizedModule read_gptq_module(ModuleReader& reader, const nlohmann::json& config);
+QuantizedModule read_gptq_module(ModuleReader& reader, const ConfigReader& config);
 
 // 4-bit values, eight per int32 along the outputs: [k, n / 8], as packed by AWQ.
 struct PackedOutputs {
@@ -72,10 +73,6 @@ QuantizedModule read_float8(ModuleReader& reader, std::string_view scales, Block
 
 // The field, or null if it does not exist or `config` is not an object.
 const nlohmann::json& config_field(const nlohmann::json& config, std::string_view field);
-// Fields of quantization_config; `fallback` if they do not exist. Throws Error if they have another type.
-int64_t config_integer(const nlohmann::json& config, std::string_view field, int64_t fallback);
-bool config_flag(const nlohmann::json& config, std::string_view field, bool fallback);
-std::string config_text(const nlohmann::json& config, std::string_view field, std::string_view fallback);
 // Two positive integers, rows and columns; nullopt for anything else.
 std::optional<BlockSize> block_size_of(const nlohmann::json& value);
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/config_fields.h"
 #include "io/quantized/methods.h"
 #include "io/quantized/sparse_checkpoint.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 struct Method {
   std::string_view name;  // quant_method
-  std::vector<QuantizedModule> (*read)(const Checkpoint&, const nlohmann::json&);
+  std::vector<QuantizedModule> (*read)(const Checkpoint&, const ConfigReader&);
 };
 
 constexpr std::array<Method, 13> kMethods = {{
@@ -65,8 +66,9 @@ bool made_for_int8(const nlohmann::json& quantization) {
 
 class QuantizedCheckpoint : public Checkpoint {
  public:
-  QuantizedCheckpoint(std::unique_ptr<Checkpoint> files, std::vector<QuantizedModule> modules)
-      : files_(std::move(files)) {
+  QuantizedCheckpoint(std::unique_ptr<Checkpoint> files, nlohmann::json quantization,
+                      std::vector<QuantizedModule> modules)
+      : files_(std::move(files)), quantization_(std::move(quantization)) {
     for (QuantizedModule& module : modules) {
       Entry entry;
       entry.info.name = module.name;
@@ -95,6 +97,14 @@ class QuantizedCheckpoint : public Checkpoint {
   std::optional<nlohmann::json> generation_config() const override { return files_->generation_config(); }
 
   std::vector<FileIdentity> weight_files() const override { return files_->weight_files(); }
+  std::vector<std::string> warnings() const override {
+    std::vector<std::string> all = files_->warnings();
+    all.insert(all.end(), warnings_.begin(), warnings_.end());
+    return all;
+  }
+  void warn(std::string warning) {
+    if (!warning.empty()) warnings_.push_back(std::move(warning));
+  }
   std::vector<std::string> names() const override {
     std::vector<std::string> all;
     for (auto& name : files_->names()) {
@@ -119,19 +129,16 @@ class QuantizedCheckpoint : public Checkpoint {
     return it == quantized_.end() ? files_->quantized(name) : it->second.matrix.get();
   }
   ActivationFormat default_activations() const override {
-    return made_for_int8(config_field(config(), "quantization_config")) ? ActivationFormat::kInt8
-                                                                        : ActivationFormat::kInt16;
+    return made_for_int8(quantization_) ? ActivationFormat::kInt8 : ActivationFormat::kInt16;
   }
   // bitsandbytes does not quantize outlier features in int8 products.
   float outlier_threshold() const override {
-    const nlohmann::json& config = config_field(this->config(), "quantization_config");
-    if (config_field(config, "quant_method") != "bitsandbytes") return 0.0F;
-    const nlohmann::json& threshold = config_field(config, "llm_int8_threshold");
+    if (config_field(quantization_, "quant_method") != "bitsandbytes") return 0.0F;
+    const nlohmann::json& threshold = config_field(quantization_, "llm_int8_threshold");
     return threshold.is_number() ? threshold.get<float>() : 6.0F;
   }
   bool token_activation_scales() const override {
-    const nlohmann::json& groups =
-        config_field(config_field(config(), "quantization_config"), "config_groups");
+    const nlohmann::json& groups = config_field(quantization_, "config_groups");
     return std::ranges::any_of(groups, [](const nlohmann::json& group) {
       return config_field(int8_inputs(group), "strategy") == "token";
     });
@@ -151,21 +158,14 @@ class QuantizedCheckpoint : public Checkpoint {
   };
 
   std::unique_ptr<Checkpoint> files_;
+  nlohmann::json quantization_;  // quantization_config
+  std::vector<std::string> warnings_;
   std::map<std::string, Entry, std::less<>> quantized_;
   std::set<std::string, std::less<>> hidden_;
 };
 
 [[noreturn]] void fail(const std::filesystem::path& model, std::string_view problem) {
   throw Error(cat(model.string(), ": config.json: 'quantization_config' ", problem));
-}
-
-template <class T>
-T config_value(const nlohmann::json& config, std::string_view field, T fallback, bool right_type,
-               const char* type) {
-  const auto it = config.find(field);
-  if (it == config.end() || it->is_null()) return fallback;
-  if (!right_type) throw Error(cat("config.json: 'quantization_config.", field, "' is not ", type));
-  return it->get<T>();
 }
 
 }  // namespace
@@ -185,26 +185,11 @@ std::optional<BlockSize> block_size_of(const nlohmann::json& value) {
   return BlockSize{value[0].get<int64_t>(), value[1].get<int64_t>()};
 }
 
-int64_t config_integer(const nlohmann::json& config, std::string_view field, int64_t fallback) {
-  return config_value<int64_t>(config, field, fallback, config_field(config, field).is_number_integer(),
-                               "an integer");
-}
-
-bool config_flag(const nlohmann::json& config, std::string_view field, bool fallback) {
-  return config_value<bool>(config, field, fallback, config_field(config, field).is_boolean(),
-                            "true or false");
-}
-
-std::string config_text(const nlohmann::json& config, std::string_view field, std::string_view fallback) {
-  return config_value<std::string>(config, field, std::string(fallback),
-                                   config_field(config, field).is_string(), "a string");
-}
-
 namespace {
 
 const Method& method_of(const nlohmann::json& config, const std::filesystem::path& model) {
   if (!config.is_object()) fail(model, "is not an object");
-  const std::string name = config_text(config, "quant_method", "unknown");
+  const std::string name = ConfigReader(config, "quantization_config.").text("quant_method", "unknown");
   const auto method = std::ranges::find(kMethods, std::string_view(name), &Method::name);
   if (method == kMethods.end()) {
     std::vector<std::string> names;
@@ -230,16 +215,33 @@ bool require_known_quantization(const nlohmann::json& config, const std::filesys
   return true;
 }
 
-std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files) {
-  const nlohmann::json config = quantization_of(files->config());
-  return config.is_null() ? std::move(files) : with_quantized(std::move(files), config);
-}
+namespace {
 
-std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files, const nlohmann::json& config) {
+std::unique_ptr<Checkpoint> read_quantized(std::unique_ptr<Checkpoint> files, nlohmann::json config,
+                                           const std::string& path, const std::string& file) {
   const Method& method = method_of(config, files->path());
   files = with_sparse(std::move(files), config);
-  std::vector<QuantizedModule> modules = method.read(*files, config);
-  return std::make_unique<QuantizedCheckpoint>(std::move(files), std::move(modules));
+  FieldLog log;
+  for (const char* field : {"quant_method", "sparsity_config", "llm_int8_threshold"}) log.add(path + field);
+  std::vector<QuantizedModule> modules = method.read(*files, ConfigReader(config, path, file, &log));
+  std::string warning = unread_warning(ConfigFile::kQuantization, file, log, config, path);
+  auto out = std::make_unique<QuantizedCheckpoint>(std::move(files), std::move(config), std::move(modules));
+  out->warn(std::move(warning));
+  return out;
+}
+
+}  // namespace
+
+std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files) {
+  const nlohmann::json& config = quantization_of(files->config());
+  if (config.is_null()) return files;
+  const bool older = config_field(files->config(), "quantization_config").is_null();
+  return read_quantized(std::move(files), config, older ? "compression_config." : "quantization_config.",
+                        "config.json");
+}
+
+std::unique_ptr<Checkpoint> with_old_quantization(std::unique_ptr<Checkpoint> files, nlohmann::json config) {
+  return read_quantized(std::move(files), std::move(config), "", "quantize_config.json");
 }
 
 }  // namespace quire

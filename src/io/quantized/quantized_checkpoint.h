@@ -13,8 +13,8 @@ namespace quire {
 // Returns `files` unchanged if its configuration has no quantization. Throws Error with the unsupported
 // method or the tensor.
 std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files);
-// Same, with a quantization_config from elsewhere (quantize_config.json of old GPTQ checkpoints).
-std::unique_ptr<Checkpoint> with_quantized(std::unique_ptr<Checkpoint> files, const nlohmann::json& config);
+// Same, with a quantization_config from elsewhere: quantize_config.json of old GPTQ checkpoints.
+std::unique_ptr<Checkpoint> with_old_quantization(std::unique_ptr<Checkpoint> files, nlohmann::json config);
 
 // Whether the configuration (config.json) names a quantization method. Throws Error if the method is not
 // supported; `model` is the path in the message.

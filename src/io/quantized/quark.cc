@@ -32,40 +32,39 @@ struct QuarkWeight {
 };
 
 // The settings of the longest matching pattern in layer_quant_config, or the settings for all linear modules.
-const nlohmann::json& layer_config(const nlohmann::json& config, const std::string& module) {
-  const nlohmann::json* found = &config_field(config_field(config, "layer_type_quant_config"), "Linear");
-  if (found->is_null()) found = &config_field(config, "global_quant_config");
-  size_t longest = 0;
-  for (const auto& [pattern, layer] : config_field(config, "layer_quant_config").items()) {
-    if (pattern.size() < longest || ::fnmatch(pattern.c_str(), module.c_str(), FNM_NOESCAPE) != 0) continue;
-    longest = pattern.size();
-    found = &layer;
+ConfigReader layer_config(const ConfigReader& config, const std::string& module) {
+  const ConfigReader types = config.object("layer_type_quant_config");
+  const ConfigReader layers = config.object("layer_quant_config");
+  std::string longest;
+  for (const auto& [pattern, layer] : layers.json().items()) {
+    const bool matches = ::fnmatch(pattern.c_str(), module.c_str(), FNM_NOESCAPE) == 0;
+    if (matches && pattern.size() >= longest.size()) longest = pattern;
   }
-  return *found;
+  if (!longest.empty()) return layers.object(longest);
+  return types.has("Linear") ? types.object("Linear") : config.object("global_quant_config");
 }
 
-QuarkWeight weight_of(const ModuleReader& reader, const nlohmann::json& config) {
-  const nlohmann::json* field = &config_field(layer_config(config, reader.module()), "weight");
-  QuarkWeight weight;
+QuarkWeight weight_of(const ModuleReader& reader, const ConfigReader& config) {
+  const ConfigReader layer = layer_config(config, reader.module());
+  const nlohmann::json* weights = layer.find("weight");
   // A list describes successive rounding steps of the weights, or of their scales.
-  if (field->is_array() && !field->empty()) {
-    weight.type = config_text(field->front(), "dtype", "");
-    if (field->size() > 1 && weight.type != "fp4")
-      reader.fail(".weight",
-                  cat("is quantized in two steps, first to '", weight.type, "', which is not supported"));
-    field = &field->front();
-  }
-  weight.type = config_text(*field, "dtype", "");
-  const std::string scales = config_text(*field, "qscheme", "");
+  const bool steps = weights != nullptr && weights->is_array() && !weights->empty();
+  const ConfigReader field = steps ? layer.converted(weights->front()) : layer.object("weight");
+  QuarkWeight weight;
+  weight.type = field.text("dtype", "");
+  if (steps && weights->size() > 1 && weight.type != "fp4")
+    reader.fail(".weight",
+                cat("is quantized in two steps, first to '", weight.type, "', which is not supported"));
+  const std::string scales = field.text("qscheme", "");
   weight.groups = scales == "per_group";
-  if (weight.groups)
-    weight.group_size = std::clamp<int64_t>(config_integer(*field, "group_size", 0), 0, INT32_MAX);
+  if (weight.groups) weight.group_size = field.integer("group_size", 0, INT32_MAX, 0);
   if (scales == "per_block") {
-    weight.block = block_size_of(config_field(*field, "block_size"));
+    const nlohmann::json* size = field.find("block_size");
+    if (size != nullptr) weight.block = block_size_of(*size);
     if (!weight.block) reader.fail(".weight", "has block scales, but 'block_size' is missing");
   }
-  weight.symmetric = config_flag(*field, "symmetric", false);
-  weight.interleaved = config_text(config_field(config, "export"), "pack_method", "reorder") == "reorder";
+  weight.symmetric = field.boolean("symmetric", false);
+  weight.interleaved = config.object("export").text("pack_method", "reorder") == "reorder";
   return weight;
 }
 
@@ -120,7 +119,7 @@ constexpr std::array<WeightType, 8> kTypes = {{
 
 }  // namespace
 
-std::vector<QuantizedModule> read_quark(const Checkpoint& files, const nlohmann::json& config) {
+std::vector<QuantizedModule> read_quark(const Checkpoint& files, const ConfigReader& config) {
   std::vector<QuantizedModule> modules;
   read_each(files, ".weight_scale", modules, [&](ModuleReader& reader) {
     const QuarkWeight weight = weight_of(reader, config);

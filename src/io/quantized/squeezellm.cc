@@ -125,7 +125,7 @@ QuantizedModule read_module(ModuleReader& reader) {
 
 }  // namespace
 
-std::vector<QuantizedModule> read_squeezellm(const Checkpoint& files, const nlohmann::json&) {
+std::vector<QuantizedModule> read_squeezellm(const Checkpoint& files, const ConfigReader&) {
   std::vector<QuantizedModule> modules;
   read_each(files, ".lookup_table", modules, read_module);
   return modules;

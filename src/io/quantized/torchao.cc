@@ -173,7 +173,7 @@ constexpr std::array<Kind, 5> kKinds = {{
 
 }  // namespace
 
-std::vector<QuantizedModule> read_torchao(const Checkpoint& files, const nlohmann::json&) {
+std::vector<QuantizedModule> read_torchao(const Checkpoint& files, const ConfigReader&) {
   std::vector<QuantizedModule> modules;
   read_each(files, kCodes, modules, [&](ModuleReader& reader) {
     const Description weight = describe(files, reader);

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
+#include "io/config_reader.h"
 #include "models/arch/architectures.h"
 #include "models/arch/draft.h"
-#include "models/config_reader.h"
 #include "models/tensor_names.h"
 
 namespace quire {

@@ -23,9 +23,8 @@ namespace {
 
 // The language model of Llama 3.2 Vision. Its cross-attention layers have no effect without an image.
 ModelDraft parse_mllama(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 131072,
-                                                .rope = {.theta = 500000.0},
-                                                .activation_field = "hidden_activation"});
+  ModelDraft spec =
+      parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 500000.0}});
   spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   std::vector<int64_t> crossed = config.integers("cross_attention_layers", 0, spec.num_layers - 1);
   if (!config.has("cross_attention_layers")) {

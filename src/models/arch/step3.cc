@@ -103,7 +103,7 @@ void assign_sparse(const ConfigReader& config, ModelDraft& spec) {
 
 ModelDraft parse_step3(const ConfigReader& published) {
   const nlohmann::json json = by_kind(published);
-  const ConfigReader config(json);
+  const ConfigReader config = published.converted(json);
   ModelDraft spec = parse_llama_family(
       config,
       {.head_dim = 128, .max_position_embeddings = 128000, .rope = {.partial = true, .window_theta = 1e4}});

@@ -393,7 +393,7 @@ void read_gguf_tokenizer(const GgufFile& file, Pipeline& pipeline, TokenizerConf
     JsonFile json;
     json.name = cat(file.file(), ": tokenizer.huggingface.json");
     parse_json(*original, json);
-    read_tokenizer_json(json, pipeline);
+    read_tokenizer_json(json, pipeline, config.warnings);
     PostProcessor own = std::move(pipeline.post_processor);
     read_special_tokens(file, tokens, {false, false}, false, pipeline, config);
     pipeline.post_processor = std::move(own);

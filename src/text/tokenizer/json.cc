@@ -54,7 +54,58 @@ class DocumentBuilder {
               std::string(problem));
 }
 
+// A value that is not an object or array with contents.
+nlohmann::json plain_value(const JsonValue& value) {
+  if (value.IsBool()) return value.GetBool();
+  if (value.IsInt64()) return value.GetInt64();
+  if (value.IsNumber()) return value.GetDouble();
+  if (value.IsString()) return std::string(view(value));
+  return {};
+}
+
+bool is_empty(const JsonValue& value) {
+  return value.IsNull() || (value.IsString() && value.GetStringLength() == 0) ||
+         (value.IsArray() && value.Empty()) || (value.IsObject() && value.ObjectEmpty());
+}
+
+// Collects the paths of members that nothing asked for. `path` with the file, as in JsonPlace; `begin`: its
+// length.
+class UnreadMembers {
+ public:
+  UnreadMembers(ConfigFile kind, const FieldLog& log, size_t begin) : kind_(kind), log_(log), begin_(begin) {}
+
+  void add(const JsonValue& value, const std::string& path) {
+    if (value.IsArray()) {
+      for (rapidjson::SizeType i = 0; i < value.Size(); ++i)
+        add(value[i], path + "[" + std::to_string(i) + "]");
+    } else if (value.IsObject() && log_.contains(path + ".")) {
+      for (const auto& member : value.GetObject())
+        add_member(member.value, path + (path.size() == begin_ ? "" : ".") + std::string(view(member.name)));
+    }
+  }
+  std::vector<std::string> take() { return std::move(names_); }
+
+ private:
+  void add_member(const JsonValue& value, const std::string& path) {
+    if (log_.contains(path)) return add(value, path);
+    const std::string_view name = std::string_view(path).substr(begin_);
+    if (!is_empty(value) && !has_no_effect(kind_, name, plain_value(value))) names_.emplace_back(name);
+  }
+
+  ConfigFile kind_;
+  const FieldLog& log_;
+  size_t begin_;
+  std::vector<std::string> names_;
+};
+
 }  // namespace
+
+std::string unread_warning(ConfigFile kind, const JsonFile& file, const FieldLog& log) {
+  const std::string root = file.name + ": ";
+  UnreadMembers unread(kind, log, root.size());
+  unread.add(file.document, root);
+  return quire::unread_warning(file.name, unread.take());
+}
 
 void parse_json(std::string_view text, JsonFile& file) {
   if (text.size() > 1u << 30) throw Error(file.name + ": larger than 1 GiB, the maximum for a tokenizer");
@@ -83,11 +134,16 @@ JsonPlace JsonPlace::member(const char* name) const {
   expect_object();
   const auto found = value_->FindMember(name);
   const bool at_root = path_.empty() || path_.back() == ' ';
-  return {found == value_->MemberEnd() ? nullptr : &found->value, path_ + (at_root ? "" : ".") + name};
+  std::string path = path_ + (at_root ? "" : ".") + name;
+  if (log_ != nullptr) {
+    log_->add(path_ + ".");
+    log_->add(path);
+  }
+  return {found == value_->MemberEnd() ? nullptr : &found->value, std::move(path), log_};
 }
 
 JsonPlace JsonPlace::element(rapidjson::SizeType i) const {
-  return {&(*value_)[i], path_ + "[" + std::to_string(i) + "]"};
+  return {&(*value_)[i], path_ + "[" + std::to_string(i) + "]", log_};
 }
 
 void JsonPlace::fail(const std::string& what) const {

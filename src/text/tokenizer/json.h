@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "io/config_fields.h"
 #include "io/json_allocator.h"
 
 namespace quire::tokenizer {
@@ -34,7 +35,9 @@ inline constexpr int kDeepestSequence = 16;  // maximum nesting of the steps of 
 // traversed with value().
 class JsonPlace {
  public:
-  JsonPlace(const JsonValue* value, std::string path) : value_(value), path_(std::move(path)) {}
+  // log: remembers the members that are asked for, by their paths.
+  JsonPlace(const JsonValue* value, std::string path, FieldLog* log = nullptr)
+      : value_(value), path_(std::move(path)), log_(log) {}
 
   const JsonValue& value() const { return *value_; }
   const std::string& path() const { return path_; }
@@ -60,7 +63,11 @@ class JsonPlace {
  private:
   const JsonValue* value_;
   std::string path_;
+  FieldLog* log_;
 };
+
+// unread_warning() for the members of a file; a member whose own members were asked for counts one by one.
+std::string unread_warning(ConfigFile kind, const JsonFile& file, const FieldLog& log);
 
 // A string of a JSON value.
 inline std::string_view view(const JsonValue& v) {

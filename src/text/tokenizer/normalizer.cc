@@ -272,6 +272,13 @@ Normalizer read_normalizer(const JsonPlace& place) {
   return steps;
 }
 
+bool lowers_case(const Normalizer& normalizer) {
+  return std::ranges::any_of(normalizer, [](const NormalizerStep& step) {
+    const auto* bert = std::get_if<BertNormalizer>(&step);
+    return std::holds_alternative<Lowercase>(step) || (bert != nullptr && bert->lowercase);
+  });
+}
+
 std::string_view normalize(const Normalizer& normalizer, std::string_view text, std::string& buffer,
                            std::string& other) {
   std::string* target = &buffer;

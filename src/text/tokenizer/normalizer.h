@@ -48,6 +48,9 @@ using Normalizer = std::vector<NormalizerStep>;
 // Reads the "normalizer" entry, which may be null.
 Normalizer read_normalizer(const JsonPlace& place);
 
+// Whether a step makes texts lower-case.
+bool lowers_case(const Normalizer& normalizer);
+
 // Returns the normalized text: `text` itself if it is unchanged, otherwise a view of one of the buffers.
 std::string_view normalize(const Normalizer& normalizer, std::string_view text, std::string& buffer,
                            std::string& other);

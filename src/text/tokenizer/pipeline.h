@@ -57,25 +57,30 @@ struct Pipeline {
   }
 };
 
-// Contents of tokenizer_config.json, special_tokens_map.json, added_tokens.json and chat_template.json.
+// Contents of tokenizer_config.json, special_tokens_map.json, added_tokens.json, chat_template.json and
+// sentence_bert_config.json.
 struct TokenizerConfig {
   std::optional<std::string> bos_token, eos_token, unk_token, pad_token;
   std::optional<bool> add_bos_token, add_eos_token;
+  std::optional<bool> do_lower_case, strip_accents, tokenize_chinese_chars;  // of BERT's classes
   bool legacy = true;
   std::string tokenizer_class;  // tokenizer_class of the configuration
   std::vector<AddedToken> added_tokens;
   std::vector<std::string> special_tokens;          // additional_special_tokens and the named special tokens
   std::map<std::string, std::string> named_tokens;  // variables of chat templates
   std::map<std::string, std::string> chat_templates;
+  bool lower_case = false;  // texts are lower-cased before anything else
+  std::vector<std::string> warnings;
 };
 void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config);
 void read_special_tokens_map(const JsonFile& file, TokenizerConfig& config);
 void read_added_tokens(const JsonFile& file, TokenizerConfig& config);
 // The chat template of a processor.
 void read_processor_template(const JsonFile& file, TokenizerConfig& config);
+void read_sentence_config(const JsonFile& file, TokenizerConfig& config);
 
-// Reads tokenizer.json into an empty pipeline.
-void read_tokenizer_json(const JsonFile& file, Pipeline& pipeline);
+// Reads tokenizer.json into an empty pipeline. Names its members that are not read in `warnings`.
+void read_tokenizer_json(const JsonFile& file, Pipeline& pipeline, std::vector<std::string>& warnings);
 // Reads an entry of "added_tokens" (or of added_tokens_decoder) except its id.
 AddedToken read_added_token(const JsonPlace& place);
 

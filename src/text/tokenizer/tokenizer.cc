@@ -46,6 +46,7 @@ TokenizerConfig read_config(const TokenizerFiles& files) {
   read(files.special_tokens_map_json, "special_tokens_map.json", tokenizer::read_special_tokens_map);
   read(files.added_tokens_json, "added_tokens.json", tokenizer::read_added_tokens);
   read(files.chat_template_json, "chat_template.json", tokenizer::read_processor_template);
+  read(files.sentence_bert_config_json, "sentence_bert_config.json", tokenizer::read_sentence_config);
   if (!files.chat_template.empty()) config.chat_templates["default"] = files.chat_template;
   return config;
 }
@@ -71,6 +72,21 @@ void add_configured_tokens(const TokenizerConfig& config, const std::string& whe
   for (AddedToken& token : pipeline.added_tokens) {
     const auto& special = config.special_tokens;
     if (std::find(special.begin(), special.end(), token.content) != special.end()) token.special = true;
+  }
+}
+
+// BERT's tokenizer classes take their settings from tokenizer_config.json, whatever tokenizer.json says; the
+// general classes do not.
+void follow_bert_settings(const TokenizerConfig& config, tokenizer::Normalizer& normalizer) {
+  constexpr std::string_view kGeneral[] = {"", "PreTrainedTokenizerFast", "PreTrainedTokenizer",
+                                           "TokenizersBackend"};
+  if (std::ranges::find(kGeneral, config.tokenizer_class) != std::end(kGeneral)) return;
+  for (tokenizer::NormalizerStep& step : normalizer) {
+    auto* bert = std::get_if<tokenizer::BertNormalizer>(&step);
+    if (bert == nullptr) continue;
+    if (config.do_lower_case) bert->lowercase = bert->strip_accents = *config.do_lower_case;
+    if (config.strip_accents) bert->strip_accents = *config.strip_accents;
+    if (config.tokenize_chinese_chars) bert->chinese_characters = *config.tokenize_chinese_chars;
   }
 }
 
@@ -100,8 +116,10 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& model_di
   const std::string added = json.empty() ? read_file(model_dir / "added_tokens.json") : std::string();
   const std::string chat_template = read_file(model_dir / "chat_template.jinja");
   const std::string processor_template = read_file(model_dir / "chat_template.json");
-  auto tokenizer = from_memory(
-      {json, model, config, special, added, chat_template, processor_template, model_dir.string()});
+  const std::string sentence = first_of(
+      {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_xlm-roberta_config.json"});
+  auto tokenizer = from_memory({json, model, config, special, added, chat_template, processor_template,
+                                model_dir.string(), sentence});
   std::error_code error;
   for (const auto& entry :
        std::filesystem::directory_iterator(model_dir / "additional_chat_templates", error)) {
@@ -121,7 +139,7 @@ std::unique_ptr<Tokenizer> Tokenizer::from_memory(const TokenizerFiles& files) {
     if (tokenizer::is_tekken(file)) {
       tokenizer::read_tekken(file, *pipeline, config);
     } else {
-      tokenizer::read_tokenizer_json(file, *pipeline);
+      tokenizer::read_tokenizer_json(file, *pipeline, config.warnings);
     }
   } else if (tokenizer::is_rank_file(files.tokenizer_model)) {
     tokenizer::read_rank_file(files.tokenizer_model, place_of(files, "tiktoken.model"), *pipeline, config);
@@ -170,12 +188,16 @@ std::unique_ptr<Tokenizer> Tokenizer::assemble(std::unique_ptr<Pipeline> pipelin
                                                                          {"pad_token", names.pad}}) {
     if (!spelling.empty()) result->named_tokens_[name] = spelling;
   }
+  follow_bert_settings(config, pipeline->normalizer);
+  if (config.lower_case && !tokenizer::lowers_case(pipeline->normalizer))
+    pipeline->normalizer.insert(pipeline->normalizer.begin(), tokenizer::Lowercase{});
   tokenizer::finish(*pipeline);
   const auto id = [&](const std::string& spelling) {
     return spelling.empty() ? std::nullopt : pipeline->vocabulary.find(spelling);
   };
   result->special_ids_ = {id(names.bos), id(names.eos), id(names.unk), id(names.pad)};
   result->chat_templates_ = std::move(config.chat_templates);
+  result->warnings_ = std::move(config.warnings);
   result->pipeline_ = std::move(pipeline);
   return result;
 }

@@ -35,14 +35,15 @@ struct TokenizerFiles {
   std::string_view chat_template;       // chat_template.jinja, preferred over the other templates
   std::string_view chat_template_json;  // a processor's file, preferred over tokenizer_config_json
   std::string origin;                   // origin of the files, for messages
+  std::string_view sentence_bert_config_json = {};
 };
 
 // A vocabulary and its rules. Immutable after loading; const members are thread-safe.
 class Tokenizer {
  public:
   // Reads tokenizer.json, or tokenizer.model if it does not exist, and tokenizer_config.json,
-  // special_tokens_map.json, added_tokens.json, chat_template.json and chat_template.jinja from a model
-  // directory. Throws Error with the file and the location in it.
+  // special_tokens_map.json, added_tokens.json, chat_template.json, chat_template.jinja and
+  // sentence_bert_config.json from a model directory. Throws Error with the file and the location in it.
   static std::unique_ptr<Tokenizer> load(const std::filesystem::path& model_dir);
   // Same, from memory.
   static std::unique_ptr<Tokenizer> from_memory(const TokenizerFiles& files);
@@ -104,6 +105,9 @@ class Tokenizer {
   const std::string& chat_template() const;
   const std::map<std::string, std::string>& chat_templates() const { return chat_templates_; }
 
+  // Settings in the files that the tokenizer does not follow, one sentence each.
+  const std::vector<std::string>& warnings() const { return warnings_; }
+
   // For the detokenizer.
   const tokenizer::Pipeline& pipeline() const { return *pipeline_; }
 
@@ -128,6 +132,7 @@ class Tokenizer {
   std::map<std::string, std::string> named_tokens_;
   SpecialIds special_ids_;
   std::map<std::string, std::string> chat_templates_;
+  std::vector<std::string> warnings_;
   // Buffers and word caches, as many as there were concurrent encodes.
   mutable std::mutex scratch_mutex_;
   mutable std::vector<std::unique_ptr<tokenizer::Scratch>> scratch_;

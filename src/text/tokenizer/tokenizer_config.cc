@@ -68,7 +68,8 @@ void read_chat_templates(const JsonPlace& place, TokenizerConfig& config) {
 }  // namespace
 
 void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config) {
-  const JsonPlace root(&file.document, file.name + ": ");
+  FieldLog log;
+  const JsonPlace root(&file.document, file.name + ": ", &log);
   read_roles(root, config);
   const auto flag = [&](const char* name) -> std::optional<bool> {
     const JsonPlace place = root.member(name);
@@ -76,11 +77,16 @@ void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config) {
   };
   config.add_bos_token = flag("add_bos_token");
   config.add_eos_token = flag("add_eos_token");
+  config.do_lower_case = flag("do_lower_case");
+  config.strip_accents = flag("strip_accents");
+  config.tokenize_chinese_chars = flag("tokenize_chinese_chars");
   const JsonPlace type = root.member("tokenizer_class");
   if (type.present() && type.value().IsString()) config.tokenizer_class = type.string();
   config.legacy = flag("legacy").value_or(true);
   read_chat_templates(root.member("chat_template"), config);
   const JsonPlace added = root.member("added_tokens_decoder");
+  if (auto warning = unread_warning(ConfigFile::kTokenizerConfig, file, log); !warning.empty())
+    config.warnings.push_back(std::move(warning));
   if (!added.present()) return;
   added.expect_object();
   for (const auto& member : added.value().GetObject()) {
@@ -97,7 +103,15 @@ void read_tokenizer_config(const JsonFile& file, TokenizerConfig& config) {
 }
 
 void read_special_tokens_map(const JsonFile& file, TokenizerConfig& config) {
-  read_roles(JsonPlace(&file.document, file.name + ": "), config);
+  FieldLog log;
+  read_roles(JsonPlace(&file.document, file.name + ": ", &log), config);
+  if (auto warning = unread_warning(ConfigFile::kTokenizerConfig, file, log); !warning.empty())
+    config.warnings.push_back(std::move(warning));
+}
+
+void read_sentence_config(const JsonFile& file, TokenizerConfig& config) {
+  const JsonPlace root(&file.document, file.name + ": ");
+  config.lower_case = root.member("do_lower_case").boolean_or(false);
 }
 
 void read_processor_template(const JsonFile& file, TokenizerConfig& config) {

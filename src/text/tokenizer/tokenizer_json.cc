@@ -283,14 +283,17 @@ void finish(Pipeline& pipeline) {
   pipeline.rendered_matcher.build(rendered, contents(rendered));
 }
 
-void read_tokenizer_json(const JsonFile& file, Pipeline& pipeline) {
-  const JsonPlace root(&file.document, file.name + ": ");
+void read_tokenizer_json(const JsonFile& file, Pipeline& pipeline, std::vector<std::string>& warnings) {
+  FieldLog log;
+  const JsonPlace root(&file.document, file.name + ": ", &log);
   pipeline.normalizer = read_normalizer(root.member("normalizer"));
   pipeline.pre_tokenizer = read_pre_tokenizer(root.member("pre_tokenizer"));
   read_model(root.member("model"), pipeline);
   pipeline.post_processor = read_post_processor(root.member("post_processor"));
   pipeline.decoder = read_decoder(root.member("decoder"));
   const JsonPlace added = root.member("added_tokens");
+  if (auto warning = unread_warning(ConfigFile::kTokenizer, file, log); !warning.empty())
+    warnings.push_back(std::move(warning));
   if (!added.present()) return;
   added.expect_array();
   for (rapidjson::SizeType i = 0; i < added.value().Size(); ++i) {

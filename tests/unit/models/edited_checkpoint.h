@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,9 @@
 #include <vector>
 
 #include "io/checkpoint.h"
+#include "io/json_file.h"
+#include "io/mapped_file.h"
+#include "io/safetensors.h"
 #include "tensor/dtype.h"
 
 namespace quire::test {
@@ -50,16 +54,10 @@ inline EditedTensor transposed(const EditedTensor& tensor) {
 class EditedCheckpoint {
  public:
   EditedCheckpoint() = default;
-  explicit EditedCheckpoint(const std::filesystem::path& dir) {
-    const auto source = Checkpoint::open(dir);
-    config = source->config();
-    for (const auto& name : source->names()) {
-      const TensorInfo& info = *source->find(name);
-      const auto bytes = source->bytes(name);
-      EditedTensor tensor = zeros({}, info.dtype);
-      tensor.shape = info.shape;
-      tensor.bytes.assign(bytes.begin(), bytes.end());
-      tensors.emplace(name, std::move(tensor));
+  // The tensors as they are stored, also those of quantized weights.
+  explicit EditedCheckpoint(const std::filesystem::path& dir) : config(read_json_file(dir / "config.json")) {
+    for (const auto& entry : std::filesystem::directory_iterator(dir)) {
+      if (entry.path().extension() == ".safetensors") add_file(entry.path());
     }
   }
 
@@ -90,6 +88,18 @@ class EditedCheckpoint {
   }
 
  private:
+  void add_file(const std::filesystem::path& path) {
+    const MappedFile mapping(path);
+    const Safetensors file(mapping.bytes(), path.string());
+    for (const TensorInfo& info : file.tensors()) {
+      const auto bytes = file.data(info);
+      EditedTensor tensor = zeros({}, info.dtype);
+      tensor.shape = info.shape;
+      tensor.bytes.assign(bytes.begin(), bytes.end());
+      tensors.emplace(info.name, std::move(tensor));
+    }
+  }
+
   std::vector<std::byte> file_;
   std::string config_;
 };

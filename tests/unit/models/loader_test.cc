@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -113,8 +114,28 @@ TEST(Loader, IgnoresUnusedTensors) {
   const Logits expected = run(edited);
   edited.tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = zeros({4});
   edited.tensors["model.rotary_emb.inv_freq"] = zeros({4});
-  edited.tensors["lm_head.weight"] = zeros({96, 32});  // tied: the embedding counts
   EXPECT_EQ(run(edited), expected);
+}
+
+// tie_word_embeddings is a default for checkpoints without an output embedding, as in transformers.
+TEST(Loader, AnOutputEmbeddingOfItsOwnIsUsedAlthoughTheEmbeddingsAreTied) {
+  EditedCheckpoint edited(test::golden_model("llama"));
+  const Logits tied = run(edited);
+  edited.tensors["lm_head.weight"] = edited.tensors["model.embed_tokens.weight"];
+  EXPECT_EQ(run(edited), tied);
+  const auto copied = edited.open();
+  EXPECT_TRUE(load(*copied)->spec().tie_word_embeddings);
+
+  auto& rows = edited.tensors["lm_head.weight"].bytes;
+  std::ranges::rotate(rows, rows.begin() + 32 * sizeof(float));
+  EditedCheckpoint untied = edited;
+  untied.config["tie_word_embeddings"] = false;
+  EXPECT_NE(run(edited), tied);
+  EXPECT_EQ(run(edited), run(untied));
+  const auto checkpoint = edited.open();
+  EXPECT_THAT(load(*checkpoint)->spec().warnings,
+              testing::ElementsAre(AllOf(HasSubstr("tie_word_embeddings is true, but lm_head.weight differs"),
+                                         HasSubstr("model.embed_tokens.weight"))));
 }
 
 TEST(Loader, NamesWithoutThePrefixAreRead) {

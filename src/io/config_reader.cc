@@ -1,4 +1,4 @@
-#include "models/config_reader.h"
+#include "io/config_reader.h"
 
 #include <cmath>
 #include <limits>
@@ -36,12 +36,27 @@ double as_number(const nlohmann::json& value) {
 
 }  // namespace
 
-ConfigReader::ConfigReader(const nlohmann::json& object, std::string path, std::string file)
-    : object_(&object), path_(std::move(path)), file_(std::move(file)) {
+std::vector<FieldLog::Unread> FieldLog::unread(const nlohmann::json& object, const std::string& path) const {
+  std::vector<Unread> all;
+  for (const auto& [key, value] : object.items()) {
+    const std::string own = path + key;
+    if (value.is_object() && paths_.contains(own + ".")) {
+      for (Unread& inner : unread(value, own + ".")) all.push_back(std::move(inner));
+      continue;
+    }
+    const bool empty = value.is_null() || value == "" || (value.is_structured() && value.empty());
+    if (!empty && !paths_.contains(own)) all.push_back({own, &value});
+  }
+  return all;
+}
+
+ConfigReader::ConfigReader(const nlohmann::json& object, std::string path, std::string file, FieldLog* log)
+    : object_(&object), path_(std::move(path)), file_(std::move(file)), log_(log) {
   if (!object.is_object()) throw Error(cat(file_, ": not a JSON object"));
 }
 
 const nlohmann::json* ConfigReader::find(std::string_view field) const {
+  if (log_ != nullptr) log_->add(cat(path_, field));
   const auto it = object_->find(field);
   return it == object_->end() || it->is_null() ? nullptr : &*it;
 }
@@ -49,9 +64,10 @@ const nlohmann::json* ConfigReader::find(std::string_view field) const {
 ConfigReader ConfigReader::object(std::string_view field) const {
   static const nlohmann::json kEmpty = nlohmann::json::object();
   const nlohmann::json* value = find(field);
-  if (value == nullptr) return ConfigReader(kEmpty, cat(path_, field, "."), file_);
-  if (!value->is_object()) fail(field, cat("must be an object, but is ", shown(*value)));
-  return ConfigReader(*value, cat(path_, field, "."), file_);
+  if (value != nullptr && !value->is_object()) fail(field, cat("must be an object, but is ", shown(*value)));
+  const std::string path = cat(path_, field, ".");
+  if (log_ != nullptr) log_->add(path);
+  return ConfigReader(value == nullptr ? kEmpty : *value, path, file_, log_);
 }
 
 int64_t ConfigReader::integer(std::string_view field, int64_t low, int64_t high,

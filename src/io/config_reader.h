@@ -1,27 +1,52 @@
 // Reads fields of a JSON object, usually config.json, with their limits. Every error is an Error "<file>:
-// '<field>' …". A field that is null counts as absent.
+// '<field>' …". A field that is null counts as absent. A FieldLog remembers which fields were asked for, so
+// that those that nothing reads can be named. Load time only; single-threaded.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace quire {
 
-// A view of a JSON object, which must outlive it.
+// The fields of a file that were asked for, by their paths: "rope_scaling.factor".
+class FieldLog {
+ public:
+  void add(std::string path) { paths_.insert(std::move(path)); }
+  bool contains(std::string_view path) const { return paths_.contains(path); }
+  struct Unread {
+    std::string path;
+    const nlohmann::json* value;
+  };
+  // The fields of `object` that were not asked for. Those of an object within it count one by one if
+  // ConfigReader::object read it. Fields that are null or empty are left out: they say nothing.
+  std::vector<Unread> unread(const nlohmann::json& object, const std::string& path = "") const;
+
+ private:
+  std::set<std::string, std::less<>> paths_;
+};
+
+// A view of a JSON object, which must outlive it, and so must the log.
 class ConfigReader {
  public:
   // path: prefix of field names in errors, such as "rope_scaling." for an object within the configuration.
-  explicit ConfigReader(const nlohmann::json& object, std::string path = "",
-                        std::string file = "config.json");
+  explicit ConfigReader(const nlohmann::json& object, std::string path = "", std::string file = "config.json",
+                        FieldLog* log = nullptr);
 
   bool has(std::string_view field) const { return find(field) != nullptr; }
   // Whether the field is present, even if it is null.
   bool mentions(std::string_view field) const { return object_->contains(field); }
+  const std::string& path() const { return path_; }
+  // The whole object. Reading it this way does not count as asking for its fields.
   const nlohmann::json& json() const { return *object_; }
+  // A reader of the same fields in another form.
+  ConfigReader converted(const nlohmann::json& object) const {
+    return ConfigReader(object, path_, file_, log_);
+  }
   // Null if the field is absent.
   const nlohmann::json* find(std::string_view field) const;
   // The object of the field; an empty one if it is absent.
@@ -49,6 +74,7 @@ class ConfigReader {
   const nlohmann::json* object_;
   std::string path_;
   std::string file_;
+  FieldLog* log_;
 };
 
 }  // namespace quire

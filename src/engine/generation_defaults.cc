@@ -1,0 +1,73 @@
+#include "engine/generation_defaults.h"
+
+#include <array>
+#include <limits>
+#include <utility>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "io/config_fields.h"
+#include "io/config_reader.h"
+#include "sample/validate.h"
+
+namespace quire {
+namespace {
+
+constexpr const char* kFile = "generation_config.json";
+
+// Calls read(), which throws Error if a value is of no use.
+template <typename Read>
+void read_or_warn(std::vector<std::string>& warnings, const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    std::string problem = error.what();
+    if (problem.ends_with('.')) problem.pop_back();
+    warnings.push_back(problem + "; this default is not used");
+  }
+}
+
+void require_valid(const SamplingParams& params, int64_t vocab_size) {
+  const Status valid = validate(params, static_cast<int32_t>(vocab_size), -1);
+  if (!valid.ok()) throw Error(cat(kFile, ": ", valid.failure().message));
+}
+
+void read_sampling(const ConfigReader& config, int64_t vocab_size, GenerationDefaults& out) {
+  constexpr std::pair<const char*, float SamplingParams::*> kNumbers[] = {
+      {"temperature", &SamplingParams::temperature},
+      {"top_p", &SamplingParams::top_p},
+      {"min_p", &SamplingParams::min_p},
+      {"repetition_penalty", &SamplingParams::repetition_penalty},
+  };
+  constexpr double kLargest = std::numeric_limits<float>::max();
+  for (const auto& [field, member] : kNumbers) {
+    read_or_warn(out.warnings, [&, name = field, to = member] {
+      SamplingParams params = out.sampling;
+      params.*to = static_cast<float>(config.number(name, -kLargest, kLargest, params.*to));
+      require_valid(params, vocab_size);
+      out.sampling = params;
+    });
+  }
+  read_or_warn(out.warnings, [&] {
+    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+    out.sampling.top_k = static_cast<int32_t>(config.integer("top_k", -1, kMost, out.sampling.top_k));
+  });
+}
+
+}  // namespace
+
+GenerationDefaults read_generation_config(const std::optional<nlohmann::json>& file, int64_t vocab_size,
+                                          bool use_sampling) {
+  GenerationDefaults out;
+  if (!file || !file->is_object()) return out;
+  FieldLog log;
+  const ConfigReader config(*file, "", kFile, &log);
+  read_or_warn(out.warnings, [&] { out.end_tokens = config.token_ids("eos_token_id", vocab_size); });
+  if (!use_sampling) return out;
+  read_sampling(config, vocab_size, out);
+  std::string warning = unread_warning(ConfigFile::kGeneration, kFile, log, *file);
+  if (!warning.empty()) out.warnings.push_back(std::move(warning));
+  return out;
+}
+
+}  // namespace quire

@@ -1,0 +1,25 @@
+// The sampling defaults and end tokens of a model's generation_config.json. Load time only.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "contract/ids.h"
+#include "contract/sampling_params.h"
+
+namespace quire {
+
+struct GenerationDefaults {
+  SamplingParams sampling;
+  std::vector<TokenId> end_tokens;
+  std::vector<std::string> warnings;  // one sentence each
+};
+
+// file: its contents; nullopt = there is none. use_sampling: whether its sampling parameters apply. A value
+// that a request could not have is not used, and a warning says so; no default can make every request fail.
+GenerationDefaults read_generation_config(const std::optional<nlohmann::json>& file, int64_t vocab_size,
+                                          bool use_sampling);
+
+}  // namespace quire

@@ -1,0 +1,45 @@
+#include "models/tied_head.h"
+
+#include <algorithm>
+
+#include "base/strings.h"
+#include "models/model_param_ids.h"
+
+namespace quire {
+namespace {
+
+// The tensor of a matrix of the embedding's shape; empty if the checkpoint does not have it.
+std::string stored_name(const ModelSpec& spec, const TensorResolver& resolver, const ParamId& id,
+                        ParamScope scope) {
+  const ParamSpec param = with_scope(replicated(id, spec.vocab_size, embedding_size_of(spec)), scope);
+  const auto stored = resolver.resolve({&param, 1}, {});
+  const bool found = !stored.empty() && resolver.checkpoint().find(stored[0].weight.name) != nullptr;
+  return found ? stored[0].weight.name : "";
+}
+
+bool same_values(const Checkpoint& checkpoint, const std::string& a, const std::string& b) {
+  const TensorInfo& one = *checkpoint.find(a);
+  const TensorInfo& other = *checkpoint.find(b);
+  return one.dtype == other.dtype && one.shape == other.shape && checkpoint.quantized(a) == nullptr &&
+         checkpoint.quantized(b) == nullptr && std::ranges::equal(checkpoint.bytes(a), checkpoint.bytes(b));
+}
+
+}  // namespace
+
+std::string stored_head(const ModelSpec& spec, const TensorResolver& resolver) {
+  return stored_name(spec, resolver, model::kLmHead, ParamScope::kHead);
+}
+
+void use_own_head(const Checkpoint& checkpoint, ModelSpec& spec) {
+  const bool needed = spec.task == ModelTask::kGenerate || spec.score_tokens[0] >= 0;
+  if (!spec.tie_word_embeddings || !needed) return;
+  const TensorResolver resolver(spec, checkpoint);
+  const std::string head = stored_head(spec, resolver);
+  const std::string embedding = stored_name(spec, resolver, model::kEmbedTokens, ParamScope::kDecoder);
+  if (head.empty() || embedding.empty() || same_values(checkpoint, head, embedding)) return;
+  spec.tie_word_embeddings = false;
+  spec.warnings.push_back(cat("tie_word_embeddings is true, but ", head, " differs from ", embedding,
+                              ", so that it is used as the output embedding"));
+}
+
+}  // namespace quire
