@@ -104,7 +104,7 @@ SAMPLING = {
     "stop_token_ids": array("Tokens that end the output.", TOKEN, high=4096),
     "include_stop_str_in_output": boolean("Whether the output contains the stop string.", False),
     "ignore_eos": boolean("Continue after the model's end token.", False),
-    "min_tokens": integer("End and stop tokens are masked before this many tokens.", 0, default=0),
+    "min_tokens": integer("End and stop tokens are masked before this many tokens. A stop string ends the output only if it is complete after them; it may begin before.", 0, default=0),
     "logit_bias": {"type": "object", "additionalProperties": {"type": "number"}, "description": "Token id to a value that is added to its logit, limited to -100 to 100."},
     "allowed_token_ids": array("Only these tokens are sampled.", TOKEN, low=1),
     "skip_special_tokens": boolean("Whether special tokens are left out of the text.", True),

@@ -12,16 +12,22 @@ StopChecker::StopChecker(std::vector<std::string> stops, bool include_stop_in_ou
                   include_stop_in_output) {}
 
 StopChecker::Step StopChecker::append(std::string_view piece, bool check) {
-  if (stops_->empty() || !check) {
-    Step step{std::move(pending_) + std::string(piece), std::nullopt};
-    pending_.clear();
-    return step;
-  }
+  const size_t searched = pending_.size();  // no match may end before
   pending_ += piece;
+  if (check && !piece.empty()) {
+    if (auto step = find_stop(searched)) return *std::move(step);
+  }
+  const size_t keep = held_back();
+  Step step{pending_.substr(0, pending_.size() - keep), std::nullopt};
+  pending_.erase(0, pending_.size() - keep);
+  return step;
+}
+
+std::optional<StopChecker::Step> StopChecker::find_stop(size_t searched) {
   size_t best_end = std::string::npos;
   const std::string* best = nullptr;
   for (const auto& stop : *stops_) {
-    const size_t begin = pending_.find(stop);
+    const size_t begin = pending_.find(stop, searched + 1 - std::min(searched + 1, stop.size()));
     if (begin == std::string::npos) continue;
     const size_t end = begin + stop.size();
     if (best == nullptr || end < best_end || (end == best_end && stop.size() > best->size())) {
@@ -29,14 +35,9 @@ StopChecker::Step StopChecker::append(std::string_view piece, bool check) {
       best = &stop;
     }
   }
-  if (best != nullptr) {
-    Step step{pending_.substr(0, include_stop_ ? best_end : best_end - best->size()), *best};
-    pending_.clear();
-    return step;
-  }
-  const size_t keep = held_back();
-  Step step{pending_.substr(0, pending_.size() - keep), std::nullopt};
-  pending_.erase(0, pending_.size() - keep);
+  if (best == nullptr) return std::nullopt;
+  Step step{pending_.substr(0, include_stop_ ? best_end : best_end - best->size()), *best};
+  pending_.clear();
   return step;
 }
 

@@ -21,12 +21,15 @@ class StopChecker {
     std::optional<std::string> match;  // the stop string that ended it; nothing may be appended afterwards
   };
   // Among several matches the one that is complete first wins; among those complete at the same character,
-  // the longest. check = false passes the text through unchecked (while min_tokens is not reached).
+  // the longest. check = false (while min_tokens is not reached): no match ends in this piece, but one may
+  // begin in it.
   Step append(std::string_view piece, bool check);
   // Returns the held-back text when the sample ends for another reason.
   std::string flush();
 
  private:
+  std::optional<Step> find_stop(
+      size_t searched);      // a match that ends after `searched` characters of pending_
   size_t held_back() const;  // characters at the end of pending_ that begin a stop string
 
   std::shared_ptr<const std::vector<std::string>> stops_;

@@ -72,6 +72,36 @@ TEST(StopChecker, IgnoresStopsWhileDisabled) {
   EXPECT_FALSE(checker.append("EN", false).match.has_value());
 }
 
+TEST(StopChecker, FindsAStopThatBeginsWhileDisabled) {
+  StopChecker checker({"little boy"}, false);
+  std::string text = checker.append("a lit", false).text;
+  text += checker.append("tle", false).text;
+  const StopChecker::Step step = checker.append(" boy named", true);
+  EXPECT_EQ(text + step.text, "a ");
+  EXPECT_EQ(step.match, "little boy");
+  StopChecker included({"little boy"}, true);
+  text = included.append("a little", false).text;
+  EXPECT_EQ(text + included.append(" boy named", true).text, "a little boy");
+}
+
+TEST(StopChecker, FindsNoStopThatWasCompleteWhileDisabled) {
+  // "ab" is within the text that is held back for the longer stop.
+  StopChecker checker({"abcd", "ab"}, false);
+  EXPECT_EQ(checker.append("xab", false).text, "x");
+  EXPECT_EQ(checker.append("ce", true).text, "abce");
+  EXPECT_EQ(checker.append("xabc", false).text, "x");
+  const StopChecker::Step step = checker.append("d", true);
+  EXPECT_EQ(step.text, "");
+  EXPECT_EQ(step.match, "abcd");
+}
+
+TEST(StopChecker, FindsAStopOfOneCharacterInTheFirstEnabledPieceOnly) {
+  StopChecker checker({"."}, false);
+  EXPECT_EQ(checker.append("a.", false).text, "a.");
+  EXPECT_FALSE(checker.append("", true).match.has_value());
+  EXPECT_EQ(checker.append("b.c", true).text, "b");
+}
+
 TEST(StopChecker, FindsStopsWithRepeatedPrefixes) {
   StopChecker checker({"aab"}, false);
   std::optional<std::string> match;
