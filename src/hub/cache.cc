@@ -12,6 +12,7 @@
 #include <cstring>
 #include <fstream>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -136,17 +137,22 @@ void RepoCache::set_ref(const std::string& revision, const std::string& commit) 
 
 namespace {
 
-// Adds sizes and the newest modification of the blobs.
-void add_blobs(const fs::path& blobs, CachedRepo& repo) {
-  std::error_code error;
-  for (const auto& blob : fs::directory_iterator(blobs, error)) {
+// Adds up sizes, and finds the newest modification, of files with several names or links.
+class FileTotals {
+ public:
+  explicit FileTotals(CachedRepo& repo) : repo_(repo) {}
+  void add(const fs::path& file) {
     struct stat status {};
-    if (::stat(blob.path().c_str(), &status) != 0) continue;
-    repo.bytes += status.st_size;
-    if (blob.path().extension() == ".incomplete") repo.incomplete_bytes += status.st_size;
-    repo.modified = std::max(repo.modified, static_cast<double>(status.st_mtime));
+    if (::stat(file.c_str(), &status) != 0 || !counted_.emplace(status.st_dev, status.st_ino).second) return;
+    repo_.bytes += status.st_size;
+    if (file.extension() == ".incomplete") repo_.incomplete_bytes += status.st_size;
+    repo_.modified = std::max(repo_.modified, static_cast<double>(status.st_mtime));
   }
-}
+
+ private:
+  CachedRepo& repo_;
+  std::set<std::pair<dev_t, ino_t>> counted_;
+};
 
 std::vector<std::string> snapshots_of(const RepoCache& paths) {
   std::vector<std::string> commits;
@@ -161,9 +167,10 @@ CachedRepo read_repo(const fs::path& cache, const std::string& name) {
   const RepoCache paths(cache, name);
   CachedRepo repo;
   repo.repo = name;
-  add_blobs(paths.path() / "blobs", repo);
-  const fs::path refs = paths.path() / "refs";
+  FileTotals totals(repo);
   std::error_code error;
+  for (const auto& blob : fs::directory_iterator(paths.path() / "blobs", error)) totals.add(blob.path());
+  const fs::path refs = paths.path() / "refs";
   for (auto it = fs::recursive_directory_iterator(refs, error);
        !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
     const std::string revision = it->path().lexically_relative(refs).string();
@@ -173,6 +180,7 @@ CachedRepo read_repo(const fs::path& cache, const std::string& name) {
   std::set<std::string> gguf;
   for (const std::string& commit : snapshots_of(paths)) {
     for (const std::string& file : paths.files(commit)) {
+      totals.add(paths.snapshot(commit) / file);  // the file itself in a cache without links
       if (file.ends_with(".gguf")) gguf.insert(file);
     }
   }
@@ -212,6 +220,7 @@ std::set<std::string> linked_blobs(const RepoCache& paths) {
 // Removes the files of a GGUF model from all snapshots, and blobs that nothing else links to.
 int64_t remove_gguf(const RepoCache& paths, const ModelName& name) {
   std::set<std::string> removed;
+  int64_t freed = 0;
   for (const std::string& commit : snapshots_of(paths)) {
     const std::vector<std::string> files = paths.files(commit);
     std::vector<std::string> chosen;
@@ -223,13 +232,15 @@ int64_t remove_gguf(const RepoCache& paths, const ModelName& name) {
     for (const std::string& file : chosen) {
       const fs::path pointer = paths.snapshot(commit) / file;
       std::error_code error;
+      struct stat status {};
+      if (::lstat(pointer.c_str(), &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink == 1)
+        freed += status.st_size;  // in a cache without links
       removed.insert(fs::read_symlink(pointer, error).filename().string());
       remove_path(pointer);
     }
   }
   if (removed.empty()) throw Error(cat(name.text(), ": is not in the cache; quire list shows its models"));
   const std::set<std::string> linked = linked_blobs(paths);
-  int64_t freed = 0;
   for (const std::string& blob : removed) {
     std::error_code error;
     if (linked.contains(blob) || hash_of_etag(blob).empty()) continue;

@@ -1,5 +1,6 @@
 // The cache of huggingface_hub: models--ORG--NAME/{refs,blobs,snapshots} and .locks. Files of a snapshot are
-// relative links to blobs, which are named by their hash.
+// relative links to blobs, which are named by their hash. In a cache that was made or copied without links,
+// the snapshots contain the files themselves.
 #pragma once
 
 #include <cstdint>
@@ -47,9 +48,9 @@ class RepoCache {
 // A repository in the cache.
 struct CachedRepo {
   std::string repo;
-  int64_t bytes = 0;                    // blobs, with unfinished downloads
+  int64_t bytes = 0;                    // files, each counted once, with unfinished downloads
   int64_t incomplete_bytes = 0;         // unfinished downloads
-  double modified = 0.0;                // seconds since 1970, the newest blob
+  double modified = 0.0;                // seconds since 1970, the newest file
   std::vector<std::string> revisions;   // branches and tags that have a snapshot
   std::vector<std::string> gguf_files;  // in any snapshot
 };

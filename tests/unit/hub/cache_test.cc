@@ -122,6 +122,29 @@ TEST_F(Cache, ListsItsModels) {
   EXPECT_THAT(repos[0].revisions, ElementsAre("main"));
 }
 
+TEST_F(Cache, ListsModelsWithoutLinks) {
+  // The newer snapshot shares a file with the older one by a hard link.
+  for (const std::string& commit : {kOlderCommit, kCommit})
+    write_file(repo.snapshot(commit) / "config.json", "{}");
+  write_file(repo.snapshot(kCommit) / "onnx" / "model-Q8_0.gguf", "weights");
+  fs::create_hard_link(repo.snapshot(kCommit) / "onnx" / "model-Q8_0.gguf",
+                       repo.snapshot(kOlderCommit) / "model.gguf");
+  repo.set_ref("main", kCommit);
+  const auto repos = cached_repos(dir.path());
+  ASSERT_EQ(repos.size(), 1U);
+  EXPECT_EQ(repos[0].bytes, 2 + 2 + 7);
+  EXPECT_GT(repos[0].modified, 1e9);
+  EXPECT_THAT(repos[0].revisions, ElementsAre("main"));
+}
+
+TEST_F(Cache, RemovesAGgufModelWithoutLinks) {
+  write_file(repo.snapshot(kCommit) / "config.json", "{}");
+  write_file(repo.snapshot(kCommit) / "m-Q8_0.gguf", "gguf");
+  repo.set_ref("main", kCommit);
+  EXPECT_EQ(remove_model(dir.path(), *parse_model_name("org/name:Q8_0")), 4);
+  EXPECT_FALSE(fs::exists(repo.snapshot(kCommit) / "m-Q8_0.gguf"));
+}
+
 TEST_F(Cache, RemovesAModel) {
   add_model();
   EXPECT_EQ(remove_model(dir.path(), *parse_model_name("org/name")), 2 + 7);
