@@ -296,8 +296,9 @@ void GenerationResponse::begin_stream() {
   writer_->begin_stream(std::move(response));
   streaming_ = true;
   if (settings_.keep_alive_s > 0.0) {
+    // Without an empty line, which simple clients take for the end of an event.
     writer_->on_silence(settings_.keep_alive_s,
-                        [self = shared_from_this()] { self->writer_->write(": keep-alive\n\n"); });
+                        [self = shared_from_this()] { self->writer_->write(": keep-alive\n"); });
   }
   if (!spec_.chat) return;
   std::string stream;

@@ -434,7 +434,9 @@ TEST_F(GenerationTest, SendsKeepAliveCommentsOnASilentStream) {
     ASSERT_FALSE(more.empty()) << begin;
     begin += more;
   }
-  EXPECT_NE(begin.find(": keep-alive\n\n"), std::string::npos) << begin;
+  EXPECT_NE(begin.find(": keep-alive\n"), std::string::npos) << begin;
+  EXPECT_EQ(begin.substr(begin.find("\r\n\r\n") + 4).find("\n\n"), std::string::npos)
+      << "no empty line, which would end an event without data: " << begin;
   EXPECT_EQ(begin.find("data:"), std::string::npos) << begin;
   engine.release();
   std::string rest;
