@@ -25,6 +25,20 @@ void append_escaped(std::string& out, std::string_view value) {
   }
 }
 
+std::string label_text(const MetricLabels& common, const MetricLabels& labels, std::string_view extra = {}) {
+  std::string out;
+  for (const auto* set : {&common, &labels}) {
+    for (const auto& [key, value] : *set) {
+      if (!out.empty()) out += ',';
+      out += key + "=\"";
+      append_escaped(out, value);
+      out += '"';
+    }
+  }
+  if (!extra.empty()) out += (out.empty() ? "" : ",") + std::string(extra);
+  return out.empty() ? "" : "{" + out + "}";
+}
+
 }  // namespace
 
 Histogram::Histogram(std::span<const double> upper_bounds)
@@ -65,48 +79,43 @@ Histogram& MetricsRegistry::histogram(std::string_view name, std::string_view he
   return histograms_.emplace_back(bounds);
 }
 
-std::string MetricsRegistry::label_text(const MetricLabels& labels, std::string_view extra) const {
-  std::string out;
-  for (const auto* set : {&common_, &labels}) {
-    for (const auto& [key, value] : *set) {
-      if (!out.empty()) out += ',';
-      out += key + "=\"";
-      append_escaped(out, value);
-      out += '"';
-    }
-  }
-  if (!extra.empty()) out += (out.empty() ? "" : ",") + std::string(extra);
-  return out.empty() ? "" : "{" + out + "}";
-}
-
-void MetricsRegistry::render_family(std::string& out, const std::string& prefix, const Family& f) const {
+void MetricsRegistry::render_family(std::string& out, const std::string& prefix, const Family& f,
+                                    const MetricLabels& common) const {
   const std::string name = prefix + f.name + (f.kind == Kind::kCounter ? "_total" : "");
   const char* type = f.kind == Kind::kCounter ? "counter" : f.kind == Kind::kGauge ? "gauge" : "histogram";
   out += cat("# HELP ", name, " ", f.help, "\n# TYPE ", name, " ", type, "\n");
   for (const auto& series : f.series) {
     if (f.kind == Kind::kCounter) {
-      out += cat(name, label_text(series.labels), " ", number_text(counters_[series.index].value()), "\n");
+      out += cat(name, label_text(common, series.labels), " ", number_text(counters_[series.index].value()),
+                 "\n");
     } else if (f.kind == Kind::kGauge) {
-      out += cat(name, label_text(series.labels), " ", number_text(gauges_[series.index].value()), "\n");
+      out +=
+          cat(name, label_text(common, series.labels), " ", number_text(gauges_[series.index].value()), "\n");
     } else {
       const Histogram& h = histograms_[series.index];
       uint64_t cumulative = 0;
       for (size_t i = 0; i <= h.bounds().size(); ++i) {
         cumulative += h.bucket(i);
         const std::string bound = i < h.bounds().size() ? number_text(h.bounds()[i]) : "+Inf";
-        out +=
-            cat(name, "_bucket", label_text(series.labels, cat("le=\"", bound, "\"")), " ", cumulative, "\n");
+        out += cat(name, "_bucket", label_text(common, series.labels, cat("le=\"", bound, "\"")), " ",
+                   cumulative, "\n");
       }
-      out += cat(name, "_sum", label_text(series.labels), " ", number_text(h.sum()), "\n");
-      out += cat(name, "_count", label_text(series.labels), " ", cumulative, "\n");
+      out += cat(name, "_sum", label_text(common, series.labels), " ", number_text(h.sum()), "\n");
+      out += cat(name, "_count", label_text(common, series.labels), " ", cumulative, "\n");
     }
   }
 }
 
-std::string MetricsRegistry::render() const {
+std::string MetricsRegistry::render(const MetricLabels& replaced) const {
+  MetricLabels common = common_;
+  for (auto& [key, value] : common) {
+    for (const auto& [other_key, other_value] : replaced) {
+      if (key == other_key) value = other_value;
+    }
+  }
   std::string out;
   for (const auto& f : families_) {
-    for (const auto& prefix : prefixes_) render_family(out, prefix, f);
+    for (const auto& prefix : prefixes_) render_family(out, prefix, f, common);
   }
   return out;
 }

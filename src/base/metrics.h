@@ -62,7 +62,8 @@ class MetricsRegistry {
   Histogram& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                        MetricLabels labels = {});
 
-  std::string render() const;  // the whole page
+  // The whole page. `replaced`: other values of common labels.
+  std::string render(const MetricLabels& replaced = {}) const;
 
  private:
   enum class Kind { kCounter, kGauge, kHistogram };
@@ -77,8 +78,8 @@ class MetricsRegistry {
     std::vector<Series> series;
   };
   Family& family(std::string_view name, std::string_view help, Kind kind);
-  void render_family(std::string& out, const std::string& prefix, const Family& family) const;
-  std::string label_text(const MetricLabels& labels, std::string_view extra = {}) const;
+  void render_family(std::string& out, const std::string& prefix, const Family& family,
+                     const MetricLabels& common) const;
 
   MetricLabels common_;
   std::vector<std::string> prefixes_;

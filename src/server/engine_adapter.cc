@@ -61,7 +61,9 @@ class EngineAdapter final : public ServingEngine {
   std::optional<std::string> failure() const override { return engine_.failure(); }
   void on_failure(std::function<void()> callback) override { engine_.on_failure(std::move(callback)); }
   std::shared_ptr<const EngineView> view() override { return engine_.view(); }
-  std::string metrics_page() override { return engine_.metrics().render(); }
+  std::string metrics_page(const std::string& model_name) override {
+    return engine_.metrics().render({{"model_name", model_name}});
+  }
   bool reset_prefix_cache() override { return engine_.reset_prefix_cache(); }
 
  private:

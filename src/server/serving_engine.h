@@ -60,7 +60,8 @@ class ServingEngine : public RequestPort {
   virtual std::optional<std::string> failure() const = 0;
   virtual void on_failure(std::function<void()> callback) = 0;
   virtual std::shared_ptr<const EngineView> view() = 0;
-  virtual std::string metrics_page() = 0;
+  // model_name: the label of all metrics.
+  virtual std::string metrics_page(const std::string& model_name) = 0;
   virtual bool reset_prefix_cache() = 0;
 };
 

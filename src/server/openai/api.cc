@@ -132,7 +132,7 @@ void health(const ApiState& state, const Writer& writer) {
 void metrics(const ApiState& state, const Writer& writer) {
   HttpResponse response;
   response.content_type = "text/plain; version=0.0.4; charset=utf-8";
-  response.body = state.engine.metrics_page();
+  response.body = state.engine.metrics_page(state.options.model_names.front());
   if (state.http_metrics) response.body += state.http_metrics();
   writer->send(std::move(response));
 }

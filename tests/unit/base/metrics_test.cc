@@ -44,6 +44,13 @@ TEST(Metrics, EscapesLabelValues) {
   EXPECT_NE(registry.render().find("g{model_name=\"a\\\"b\\\\c\\nd\"} 1\n"), std::string::npos);
 }
 
+TEST(Metrics, ReplacesValuesOfCommonLabels) {
+  MetricsRegistry registry({{"model_name", "m"}, {"engine", "0"}}, {""});
+  registry.gauge("g", "G.", {{"tier", "host"}}).set(1);
+  const std::string page = registry.render({{"model_name", "served"}});
+  EXPECT_NE(page.find("g{model_name=\"served\",engine=\"0\",tier=\"host\"} 1\n"), std::string::npos) << page;
+}
+
 TEST(Metrics, CountsUpdatesOfManyThreads) {
   MetricsRegistry registry({}, {""});
   Counter& counter = registry.counter("c", "C.");

@@ -57,7 +57,9 @@ class FakeEngine final : public ServingEngine {
     ++num_views;
     return std::make_shared<const EngineView>(next_view);
   }
-  std::string metrics_page() override { return "# TYPE quire:fake gauge\nquire:fake 1\n"; }
+  std::string metrics_page(const std::string& model_name) override {
+    return "# TYPE quire:fake gauge\nquire:fake{model_name=\"" + model_name + "\"} 1\n";
+  }
 
   // The output of sample `index` for a prompt: the bytes of the prompt in reverse order, starting with the
   // index-th from the end, repeated.

@@ -405,7 +405,7 @@ TEST_F(HttpServerTest, MetricsCanBeOpen) {
   RawClient client(start());
   const RawResponse r = client.get("/metrics");
   EXPECT_EQ(r.status, 200);
-  EXPECT_NE(r.body.find("quire:fake 1"), std::string::npos);
+  EXPECT_NE(r.body.find("quire:fake{model_name="), std::string::npos);
   EXPECT_NE(r.body.find("quire:http_connections 1"), std::string::npos);
 }
 

@@ -405,6 +405,7 @@ TEST_F(EndpointsTest, ModelsAndVersion) {
   EXPECT_EQ(client.get("/v1/models/org%2Ftwo").json()["id"], "org/two");
   EXPECT_EQ(client.get("/v1/models/three").status, 404);
   EXPECT_EQ(client.get("/version").json()["version"], "1.2.3");
+  EXPECT_NE(client.get("/metrics").body.find("{model_name=\"one\"}"), std::string::npos);
 }
 
 TEST_F(EndpointsTest, RejectsInvalidBodiesAndServesTheNextRequest) {
