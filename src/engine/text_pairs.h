@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,11 +21,21 @@ struct PooledText {
   int32_t second_text = 0;  // PoolingRequest::second_text
 };
 
+struct PairOptions {
+  std::string_view instruction = {};  // a variable of the chat template; empty = undefined
+  std::optional<int64_t> keep = {};   // highest number of tokens; more are removed
+  bool cut_left = false;              // from the beginning of the document instead of its end
+};
+
 // Encodes a query and a document. A decoder with a chat template renders messages of the roles "query" and
-// "document", and a variable `instruction` if it is not empty; other models use the tokenizer's pair
-// template. Requires an engine with a tokenizer.
+// "document"; other models use the tokenizer's pair template. Truncation removes tokens of the document and,
+// if the query alone is too long, those before it; what follows the document stays, because the score is read
+// there. Fails if only that would be left. Requires an engine with a tokenizer.
 Result<PooledText> encode_pair(const Engine& engine, std::string_view query, std::string_view document,
-                               std::string_view instruction = {}, const YieldPoint& yield_point = {});
+                               const PairOptions& options = {}, const YieldPoint& yield_point = {});
+
+// Removes tokens of a pair whose document is the tokens `begin` to `end`.
+Status truncate_pair(PooledText& pair, size_t begin, size_t end, const PairOptions& options);
 
 // Cosine similarity of two vectors of the same length; 0 if one of them is zero.
 double cosine(std::span<const float> a, std::span<const float> b);

@@ -23,8 +23,8 @@ class EngineAdapter final : public ServingEngine {
     return engine_.tokenizer()->encode(text, add_special_tokens, yield_point);
   }
   Result<PooledText> encode_pair(std::string_view query, std::string_view document,
-                                 std::string_view instruction, const YieldPoint& yield_point) const override {
-    return quire::encode_pair(engine_, query, document, instruction, yield_point);
+                                 const PairOptions& options, const YieldPoint& yield_point) const override {
+    return quire::encode_pair(engine_, query, document, options, yield_point);
   }
   std::vector<TokenId> encode_rendered(std::string_view text, const YieldPoint& yield_point) const override {
     return engine_.tokenizer()->encode_rendered(text, yield_point);

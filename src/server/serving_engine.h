@@ -35,7 +35,7 @@ class ServingEngine : public RequestPort {
                                       const YieldPoint& yield_point = {}) const = 0;
   // A query and a document (engine/text_pairs.h).
   virtual Result<PooledText> encode_pair(std::string_view query, std::string_view document,
-                                         std::string_view instruction,
+                                         const PairOptions& options,
                                          const YieldPoint& yield_point = {}) const = 0;
   // The result of a chat template: no special tokens are added, those in the text are recognized.
   virtual std::vector<TokenId> encode_rendered(std::string_view text,

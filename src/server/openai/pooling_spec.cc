@@ -106,14 +106,14 @@ struct Reading {
 };
 
 Status Reading::add_pair(const std::string& first, const std::string& second) {
-  auto pair = engine.encode_pair(first, second, fields.text("instruction").value_or(""), yield_point);
+  const int64_t limit = engine.model().max_model_len;
+  const std::string instruction = fields.text("instruction").value_or("");
+  PairOptions pair_options{.instruction = instruction};
+  if (truncation.keep) pair_options.keep = *truncation.keep < 0 ? limit : *truncation.keep;
+  pair_options.cut_left = fields.any("truncation_side") != nullptr && truncation.cut_left;
+  auto pair = engine.encode_pair(first, second, pair_options, yield_point);
   if (!pair.ok()) return pair.failure();
   PooledText text = std::move(pair).value();
-  const auto size = static_cast<int64_t>(text.ids.size());
-  const int64_t limit = engine.model().max_model_len;
-  const int64_t keep = !truncation.keep ? size : *truncation.keep < 0 ? limit : *truncation.keep;
-  // Removes the end of the second text and keeps the special tokens after it.
-  if (size > keep) text.ids.erase(text.ids.begin() + std::max<int64_t>(0, keep - 1), text.ids.end() - 1);
   if (static_cast<int64_t>(text.ids.size()) > limit) {
     return invalid_argument(
         cat("query and document have ", text.ids.size(), " tokens in total; the limit is ", limit,

@@ -120,21 +120,17 @@ void check_ids(const PostProcessor& processor, size_t vocab_size, const std::str
   for (const PostProcessor::PairPart& part : processor.pair) check(part.id);
 }
 
-size_t post_process_pair(const PostProcessor& processor, std::span<const TokenId> first,
-                         std::span<const TokenId> second, std::vector<TokenId>& out) {
-  if (processor.pair.empty()) {
-    out.insert(out.end(), first.begin(), first.end());
-    const size_t begin = out.size();
-    out.insert(out.end(), second.begin(), second.end());
-    return begin;
-  }
-  size_t begin = 0;
+PairPlaces post_process_pair(const PostProcessor& processor, std::span<const TokenId> first,
+                             std::span<const TokenId> second, std::vector<TokenId>& out) {
+  static const std::vector<PostProcessor::PairPart> kConcatenated = {{0, -1, 0}, {1, -1, 1}};
+  PairPlaces places;
   bool found = false;
-  for (const PostProcessor::PairPart& part : processor.pair) {
+  for (const PostProcessor::PairPart& part : processor.pair.empty() ? kConcatenated : processor.pair) {
     if (!found && (part.type == 1 || part.text == 1)) {
-      begin = out.size();
+      places.second_part = out.size();
       found = true;
     }
+    if (part.text == 1) places.second_text = out.size();
     const std::span<const TokenId> text = part.text == 1 ? second : first;
     if (part.text < 0) {
       out.push_back(part.id);
@@ -142,7 +138,7 @@ size_t post_process_pair(const PostProcessor& processor, std::span<const TokenId
       out.insert(out.end(), text.begin(), text.end());
     }
   }
-  return begin;
+  return places;
 }
 
 void post_process(const PostProcessor& processor, std::vector<TokenId>& ids) {

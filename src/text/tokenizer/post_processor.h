@@ -36,8 +36,12 @@ void check_ids(const PostProcessor& processor, size_t vocab_size, const std::str
 
 // Adds the special tokens.
 void post_process(const PostProcessor& processor, std::vector<TokenId>& ids);
-// Adds the special tokens for a pair of texts; returns the start of the part that belongs to the second text.
-size_t post_process_pair(const PostProcessor& processor, std::span<const TokenId> first,
-                         std::span<const TokenId> second, std::vector<TokenId>& out);
+// Adds the special tokens for a pair of texts.
+struct PairPlaces {
+  size_t second_part = 0;  // start of the part that belongs to the second text, which may be a special token
+  size_t second_text = 0;  // start of the second text
+};
+PairPlaces post_process_pair(const PostProcessor& processor, std::span<const TokenId> first,
+                             std::span<const TokenId> second, std::vector<TokenId>& out);
 
 }  // namespace quire::tokenizer

@@ -315,8 +315,12 @@ std::vector<TokenId> Tokenizer::encode(std::string_view text, bool add_special_t
 Tokenizer::Pair Tokenizer::encode_pair(std::string_view first, std::string_view second,
                                        const YieldPoint& yield_point) const {
   Pair pair;
-  pair.second = tokenizer::post_process_pair(pipeline_->post_processor, encode(first, false, yield_point),
-                                             encode(second, false, yield_point), pair.ids);
+  const std::vector<TokenId> text = encode(second, false, yield_point);
+  const tokenizer::PairPlaces places = tokenizer::post_process_pair(
+      pipeline_->post_processor, encode(first, false, yield_point), text, pair.ids);
+  pair.second = places.second_part;
+  pair.text_begin = places.second_text;
+  pair.text_end = places.second_text + text.size();
   return pair;
 }
 std::vector<TokenId> Tokenizer::encode_rendered(std::string_view text, const YieldPoint& yield_point) const {

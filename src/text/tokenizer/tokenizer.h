@@ -65,6 +65,9 @@ class Tokenizer {
   struct Pair {
     std::vector<TokenId> ids;
     size_t second = 0;  // start of the part that belongs to the second text
+    // The tokens of the second text itself.
+    size_t text_begin = 0;
+    size_t text_end = 0;
   };
   Pair encode_pair(std::string_view first, std::string_view second, const YieldPoint& yield_point = {}) const;
   // encode() for a rendered chat template: no special tokens are added, and control tokens of a

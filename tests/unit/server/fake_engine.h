@@ -26,11 +26,13 @@ class FakeEngine final : public ServingEngine {
   // BOS is 256. Throws Cancelled if `yield_point` is cancelled while the engine is held by hold_tokenizer().
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
                               const YieldPoint& yield_point = {}) const override;
-  Result<PooledText> encode_pair(std::string_view query, std::string_view document, std::string_view,
-                                 const YieldPoint&) const override {
+  Result<PooledText> encode_pair(std::string_view query, std::string_view document,
+                                 const PairOptions& options, const YieldPoint&) const override {
     PooledText pair{encode(query, true), 0};
     pair.second_text = static_cast<int32_t>(pair.ids.size());
     for (const TokenId id : encode(document, false)) pair.ids.push_back(id);
+    const Status cut = truncate_pair(pair, static_cast<size_t>(pair.second_text), pair.ids.size(), options);
+    if (!cut.ok()) return cut.failure();
     return pair;
   }
   std::vector<TokenId> encode_rendered(std::string_view text, const YieldPoint& yield_point) const override {

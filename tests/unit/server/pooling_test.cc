@@ -100,6 +100,21 @@ TEST_F(PoolingRoutes, ReturnsScoresOfPairsInOrder) {
   EXPECT_EQ(data[1]["score"], 3);
 }
 
+TEST_F(PoolingRoutes, TruncatesDocumentsOfPairs) {
+  make_scorer({"LABEL_0"});
+  const auto tokens = [&](const char* fields) {
+    const Json data = ask("/score", cat(R"({"text_1":"q","text_2":"abc",)", fields, "}"))["data"];
+    EXPECT_EQ(data.size(), 1U);
+    return engine.last_request().prompt_token_ids;
+  };
+  const TokenId bos = tokens(R"("truncate_prompt_tokens":-1)").front();
+  EXPECT_EQ(tokens(R"("truncate_prompt_tokens":4)"), (std::vector<TokenId>{bos, 'q', 'a', 'b'}));
+  EXPECT_EQ(tokens(R"("truncate_prompt_tokens":4,"truncation_side":"right")"),
+            (std::vector<TokenId>{bos, 'q', 'a', 'b'}));
+  EXPECT_EQ(tokens(R"("truncate_prompt_tokens":4,"truncation_side":"left")"),
+            (std::vector<TokenId>{bos, 'q', 'b', 'c'}));
+}
+
 TEST_F(PoolingRoutes, ComparesEmbeddingsIfTheModelHasNoScores) {
   engine.info.task = ModelTask::kEmbed;
   const Json data = ask("/score", R"({"text_1":"ab","text_2":["ab","zzzzzzzz"]})")["data"];
