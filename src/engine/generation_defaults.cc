@@ -61,7 +61,7 @@ GenerationDefaults read_generation_config(const std::optional<nlohmann::json>& f
   GenerationDefaults out;
   if (!file || !file->is_object()) return out;
   FieldLog log;
-  const ConfigReader config(*file, "", kFile, &log);
+  const ConfigReader config(*file, "", ConfigOrigin{kFile}, &log);
   read_or_warn(out.warnings, [&] { out.end_tokens = config.token_ids("eos_token_id", vocab_size); });
   if (!use_sampling) return out;
   read_sampling(config, vocab_size, out);

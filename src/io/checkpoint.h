@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/config_origin.h"
 #include "io/mapped_file.h"
 #include "io/safetensors.h"
 #include "quant/quantized_matrix.h"
@@ -44,6 +45,7 @@ class Checkpoint {
 
   virtual const std::filesystem::path& path() const = 0;  // the directory, or CheckpointBytes::name
   virtual const nlohmann::json& config() const = 0;
+  virtual ConfigOrigin config_origin() const { return {}; }
   virtual std::optional<nlohmann::json> generation_config() const = 0;  // nullopt if there is none
 
   // Another file of the model, by its path within the directory ("modules.json"); nullopt if it does not

@@ -50,9 +50,13 @@ std::vector<FieldLog::Unread> FieldLog::unread(const nlohmann::json& object, con
   return all;
 }
 
-ConfigReader::ConfigReader(const nlohmann::json& object, std::string path, std::string file, FieldLog* log)
-    : object_(&object), path_(std::move(path)), file_(std::move(file)), log_(log) {
-  if (!object.is_object()) throw Error(cat(file_, ": not a JSON object"));
+ConfigReader::ConfigReader(const nlohmann::json& object, std::string path, ConfigOrigin origin, FieldLog* log)
+    : ConfigReader(object, std::move(path), std::make_shared<const ConfigOrigin>(std::move(origin)), log) {}
+
+ConfigReader::ConfigReader(const nlohmann::json& object, std::string path,
+                           std::shared_ptr<const ConfigOrigin> origin, FieldLog* log)
+    : object_(&object), path_(std::move(path)), origin_(std::move(origin)), log_(log) {
+  if (!object.is_object()) throw Error(cat(origin_->file, ": not a JSON object"));
 }
 
 const nlohmann::json* ConfigReader::find(std::string_view field) const {
@@ -67,7 +71,7 @@ ConfigReader ConfigReader::object(std::string_view field) const {
   if (value != nullptr && !value->is_object()) fail(field, cat("must be an object, but is ", shown(*value)));
   const std::string path = cat(path_, field, ".");
   if (log_ != nullptr) log_->add(path);
-  return ConfigReader(value == nullptr ? kEmpty : *value, path, file_, log_);
+  return ConfigReader(value == nullptr ? kEmpty : *value, path, origin_, log_);
 }
 
 int64_t ConfigReader::integer(std::string_view field, int64_t low, int64_t high,
@@ -167,7 +171,10 @@ std::vector<int32_t> ConfigReader::token_ids(std::string_view field, int64_t end
 }
 
 void ConfigReader::fail(std::string_view field, std::string_view problem) const {
-  throw Error(cat(file_, ": '", path_, field, "' ", problem));
+  const auto key = origin_->keys.find(field);
+  if (key != origin_->keys.end()) throw Error(cat(origin_->file, ": metadata '", key->second, "' ", problem));
+  throw Error(cat(origin_->file, ": '", path_, field, "' ",
+                  origin_->keys.empty() ? "" : "of the configuration in its metadata ", problem));
 }
 
 }  // namespace quire

@@ -1,15 +1,19 @@
 // Reads fields of a JSON object, usually config.json, with their limits. Every error is an Error "<file>:
-// '<field>' …". A field that is null counts as absent. A FieldLog remembers which fields were asked for, so
-// that those that nothing reads can be named. Load time only; single-threaded.
+// '<field>' …"; in errors of GGUF files the key of the metadata replaces the field. A field that is null
+// counts as absent. A FieldLog remembers which fields were asked for, so that those that nothing reads can be
+// named. Load time only; single-threaded.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "io/config_origin.h"
 
 namespace quire {
 
@@ -34,7 +38,7 @@ class FieldLog {
 class ConfigReader {
  public:
   // path: prefix of field names in errors, such as "rope_scaling." for an object within the configuration.
-  explicit ConfigReader(const nlohmann::json& object, std::string path = "", std::string file = "config.json",
+  explicit ConfigReader(const nlohmann::json& object, std::string path = "", ConfigOrigin origin = {},
                         FieldLog* log = nullptr);
 
   bool has(std::string_view field) const { return find(field) != nullptr; }
@@ -45,8 +49,9 @@ class ConfigReader {
   const nlohmann::json& json() const { return *object_; }
   // A reader of the same fields in another form.
   ConfigReader converted(const nlohmann::json& object) const {
-    return ConfigReader(object, path_, file_, log_);
+    return ConfigReader(object, path_, origin_, log_);
   }
+  const ConfigOrigin& origin() const { return *origin_; }
   // Null if the field is absent.
   const nlohmann::json* find(std::string_view field) const;
   // The object of the field; an empty one if it is absent.
@@ -68,12 +73,13 @@ class ConfigReader {
   [[noreturn]] void fail(std::string_view field, std::string_view problem) const;
 
  private:
+  ConfigReader(const nlohmann::json& object, std::string path, std::shared_ptr<const ConfigOrigin> origin, FieldLog* log);
   // The list of the field; an empty one if it is absent. items: what it holds, for errors.
   const nlohmann::json& list(std::string_view field, std::string_view items) const;
 
   const nlohmann::json* object_;
   std::string path_;
-  std::string file_;
+  std::shared_ptr<const ConfigOrigin> origin_;  // origin of the outermost object
   FieldLog* log_;
 };
 

@@ -171,7 +171,7 @@ void ExpectedTensors::check() const {
   if (problems.empty()) return;
   constexpr size_t kShown = 20;
   std::string text = cat(checkpoint_.path().string(), ": the tensors are not those of the ",
-                         spec_.architecture, " that config.json describes:");
+                         spec_.architecture, " that the configuration describes:");
   for (size_t i = 0; i < std::min(kShown, problems.size()); ++i) text += cat("\n  ", problems[i]);
   if (problems.size() > kShown) text += cat("\n  and ", problems.size() - kShown, " more");
   throw Error(text);

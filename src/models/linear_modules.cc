@@ -74,7 +74,7 @@ std::vector<LinearModule> linear_modules(const Checkpoint& checkpoint) {
 }
 
 std::vector<std::string> attention_modules(const Checkpoint& checkpoint) {
-  const ModelSpec spec = parse_model(checkpoint.config());
+  const ModelSpec spec = parse_checkpoint(checkpoint);
   const TensorResolver resolver(spec, checkpoint);
   std::vector<std::string> modules;
   for (int32_t layer = 0; layer < spec.num_layers(); ++layer) {
@@ -86,7 +86,7 @@ std::vector<std::string> attention_modules(const Checkpoint& checkpoint) {
 }
 
 std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t layer) {
-  const ModelSpec spec = parse_model(checkpoint.config());
+  const ModelSpec spec = parse_checkpoint(checkpoint);
   const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
   // All uses of a shared block would have to be scaled with it.
   if (own.shared_block || std::holds_alternative<CompressedAttentionSpec>(own.mixer)) return {};

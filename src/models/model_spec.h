@@ -35,6 +35,8 @@
 
 namespace quire {
 
+class Checkpoint;
+
 // The part of a layer that mixes tokens. monostate = none (the cross-attention layers of Llama 3.2 Vision
 // without an image, the MLP layers of Nemotron-H).
 using MixerSpec =
@@ -189,5 +191,7 @@ int32_t block_unit(const ModelSpec& spec, int32_t block_size);
 // Throws Error "config.json: ..." with the name of a missing, wrong or out-of-range field, or with the
 // unsupported architecture and the supported ones.
 ModelSpec parse_model(const nlohmann::json& config);
+// The model of the checkpoint's configuration; errors name its file.
+ModelSpec parse_checkpoint(const Checkpoint& checkpoint);
 
 }  // namespace quire

@@ -44,7 +44,7 @@ class FileFields {
  public:
   FileFields(const Checkpoint& checkpoint, const std::string& name)
       : object_(json_file(checkpoint, name).value_or(json::object())),
-        reader_(object_, "", (checkpoint.path() / name).string(), &log_) {}
+        reader_(object_, "", ConfigOrigin{(checkpoint.path() / name).string()}, &log_) {}
   FileFields(const FileFields&) = delete;  // the reader refers to the object
   FileFields& operator=(const FileFields&) = delete;
   const ConfigReader& operator*() const { return reader_; }
@@ -257,7 +257,7 @@ void read_task(const Checkpoint& checkpoint, Runner runner, ModelSpec& spec) {
   }
   if (spec.task == ModelTask::kScore) {
     const std::string of_files = FileFields(checkpoint, kWholeFile)->text("activation_fn", "");
-    const ConfigReader config(checkpoint.config());
+    const ConfigReader config(checkpoint.config(), "", checkpoint.config_origin());
     const std::string older = config.text("sbert_ce_default_activation_function", "");
     const std::string inner = config.object("sentence_transformers").text("activation_fn", older);
     spec.score_activation = activation_named(of_files.empty() ? inner : of_files, spec.score_activation);
@@ -267,7 +267,7 @@ void read_task(const Checkpoint& checkpoint, Runner runner, ModelSpec& spec) {
 }  // namespace
 
 ModelSpec read_spec(const Checkpoint& checkpoint, Runner runner) {
-  ModelSpec spec = parse_model(checkpoint.config());
+  ModelSpec spec = parse_checkpoint(checkpoint);
   for (std::string& warning : checkpoint.warnings()) spec.warnings.push_back(std::move(warning));
   read_task(checkpoint, runner, spec);
   use_own_head(checkpoint, spec);

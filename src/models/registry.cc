@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/checkpoint.h"
 #include "io/config_fields.h"
 #include "models/arch/arch.h"
 #include "models/arch/composites.h"
@@ -140,15 +141,16 @@ std::string supported_names() {
 constexpr size_t kMaxNameBytes = 200;
 
 // `member`: Architecture::name or Architecture::model_type.
-[[noreturn]] void refuse(std::string_view what, std::string_view given,
+[[noreturn]] void refuse(const ConfigReader& config, std::string_view what, std::string_view given,
                          std::string_view Architecture::*member) {
   given = given.substr(0, kMaxNameBytes);
   const auto closest =
       std::min_element(architectures().begin(), architectures().end(), [&](const auto& a, const auto& b) {
         return edit_distance(given, a.*member) < edit_distance(given, b.*member);
       });
-  throw Error(cat("config.json: ", what, " '", given, "' is not supported; the closest supported one is ",
-                  (*closest).*member, ". Supported: ", supported_names()));
+  throw Error(cat(config.origin().file, ": ", what, " '", given,
+                  "' is not supported; the closest supported one is ", (*closest).*member,
+                  ". Supported: ", supported_names()));
 }
 
 }  // namespace
@@ -174,8 +176,8 @@ const Architecture& find_architecture(const ConfigReader& config) {
   if (!names.empty()) {
     if (const Architecture* row = find_body(names.front())) return *row;
   }
-  if (names.empty()) refuse("model_type", model_type, &Architecture::model_type);
-  refuse("architecture", names.front(), &Architecture::name);
+  if (names.empty()) refuse(config, "model_type", model_type, &Architecture::model_type);
+  refuse(config, "architecture", names.front(), &Architecture::name);
 }
 
 WeightNames find_weight_names(const ConfigReader& config) {
@@ -187,9 +189,11 @@ WeightNames find_weight_names(const ConfigReader& config) {
   return names;
 }
 
-ModelSpec parse_model(const nlohmann::json& json) {
+namespace {
+
+ModelSpec parse_configuration(const nlohmann::json& json, ConfigOrigin origin) {
   FieldLog log;
-  const ConfigReader config(json, "", "config.json", &log);
+  const ConfigReader config(json, "", std::move(origin), &log);
   const Architecture& architecture = find_architecture(config);
   const Composite* composite = find_composite(config);
   const ConfigReader text = composite == nullptr ? config : text_of(config);
@@ -216,6 +220,16 @@ ModelSpec parse_model(const nlohmann::json& json) {
                                        architecture.model_type);
   if (!warning.empty()) out.warnings.push_back(std::move(warning));
   return out;
+}
+
+}  // namespace
+
+ModelSpec parse_model(const nlohmann::json& config) {
+  return parse_configuration(config, {});
+}
+
+ModelSpec parse_checkpoint(const Checkpoint& checkpoint) {
+  return parse_configuration(checkpoint.config(), checkpoint.config_origin());
 }
 
 }  // namespace quire

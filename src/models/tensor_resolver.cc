@@ -63,7 +63,7 @@ int64_t elements(const StoredTensor& tensor) {
 TensorResolver::TensorResolver(const ModelSpec& spec, const Checkpoint& checkpoint)
     : spec_(spec),
       checkpoint_(checkpoint),
-      names_(find_weight_names(ConfigReader(checkpoint.config()))),
+      names_(find_weight_names(ConfigReader(checkpoint.config(), "", checkpoint.config_origin()))),
       rows_(names_.tensors.begin(), names_.tensors.end()),
       prefix_(choose_prefix(names_, checkpoint)) {
   if (spec.task == ModelTask::kScore && spec.classifier) {

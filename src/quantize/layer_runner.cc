@@ -58,7 +58,7 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
     : checkpoint_(checkpoint),
       pool_(pool),
       ops_(select_cpu_isa().table),
-      spec_(parse_model(checkpoint.config())) {
+      spec_(parse_checkpoint(checkpoint)) {
   const bool dependent = std::ranges::any_of(spec_.layers, reads_other_layers);
   if (dependent || spec_.per_layer_input || spec_.streams) {
     throw Error(cat(checkpoint.path().string(), ": layers of ", spec_.architecture,

@@ -256,7 +256,7 @@ std::vector<std::string> gguf_formats() {
 }
 
 int64_t vocabulary_size(const Checkpoint& checkpoint) {
-  return parse_model(checkpoint.config()).vocab_size;
+  return parse_checkpoint(checkpoint).vocab_size;
 }
 
 namespace {
@@ -439,7 +439,7 @@ QuantizeResult quantize_gguf(Checkpoint& checkpoint, const GgufOptions& options,
   if (options.method != Method::kNearest && !(fits && options.type->quantized()))
     throw Error(cat("--method: GGUF type ", options.type->name, " supports rtn",
                     options.type->quantized() ? ", imatrix or gptq" : " only"));
-  ModelSpec spec = parse_model(checkpoint.config());
+  ModelSpec spec = parse_checkpoint(checkpoint);
   use_own_head(checkpoint, spec);
   const GgufArch* arch = find_gguf_arch(spec.architecture);
   const bool known =

@@ -165,7 +165,7 @@ struct Work {
   void calibrate() {
     OverlayCheckpoint overlay(checkpoint);
     std::set<std::string> written;
-    std::vector<std::set<std::string>> layers(parse_model(checkpoint.config()).layers.size());
+    std::vector<std::set<std::string>> layers(parse_checkpoint(checkpoint).layers.size());
     for (const auto& [tensor, module] : plan.quantized)
       layers[static_cast<size_t>(module.layer)].insert(tensor);
     change_layers(overlay, pool, options.calibration, layers,
@@ -260,7 +260,7 @@ void write_config(const Checkpoint& checkpoint, const Target& target, const Plan
 }  // namespace
 
 int64_t longest_sequence(const Checkpoint& checkpoint) {
-  return parse_model(checkpoint.config()).max_model_len;
+  return parse_checkpoint(checkpoint).max_model_len;
 }
 
 QuantizeResult quantize_model(Checkpoint& checkpoint, const QuantizeOptions& options, ThreadPool& pool,

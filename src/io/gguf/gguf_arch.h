@@ -22,6 +22,15 @@ class GgufModel {
   virtual const GgufTensor* tensor(
       std::string_view name) const = 0;  // in any file; null if it does not exist
   virtual std::span<const std::byte> data(std::string_view name) const = 0;  // the tensor must exist
+
+  // Notes the key of the metadata that a field of config.json is read from, for errors.
+  void name_source(std::string field, std::string key) const {
+    sources_.insert_or_assign(std::move(field), std::move(key));
+  }
+  const std::map<std::string, std::string, std::less<>>& sources() const { return sources_; }
+
+ private:
+  mutable std::map<std::string, std::string, std::less<>> sources_;
 };
 
 // Transformation that a file applies to the values or the shape of a tensor.

@@ -199,6 +199,7 @@ class GgufCheckpoint : public Checkpoint {
 
   const fs::path& path() const override { return path_; }
   const nlohmann::json& config() const override { return config_; }
+  ConfigOrigin config_origin() const override { return {path_.string(), shards_->sources()}; }
   std::optional<nlohmann::json> generation_config() const override { return generation_config_; }
 
   std::optional<std::string> file(std::string_view name) const override {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "io/gguf/gguf_end_tokens.h"
 #include "io/gguf/gguf_fields.h"
 
 namespace quire {
@@ -47,7 +48,9 @@ void configure_llama(const GgufModel& model, json& config) {
              "max_position_embeddings");
   config["intermediate_size"] = gguf_intermediate_size(model);
   if (const int64_t heads = kv_heads(model); heads > 0) config["num_key_value_heads"] = heads;
+  model.name_source("num_key_value_heads", gguf_key(model, "attention.head_count_kv"));
   config["head_dim"] = gguf_head_dim(model);
+  model.name_source("head_dim", gguf_key(model, "attention.key_length"));
   copy_number(model, "attention.layer_norm_rms_epsilon", config, "rms_norm_eps");
   copy_number(model, "attention.layer_norm_epsilon", config, "layer_norm_eps");
   copy_rope(model, config);
@@ -83,7 +86,7 @@ void set_window_rope(const GgufModel& model, json& config) {
   full["rope_theta"] = config["rope_theta"];
   config.erase("rope_scaling");
   json window = {{"rope_type", "default"}, {"rope_theta", full["rope_theta"]}};
-  copy_number(model, "rope.freq_base_swa", window, "rope_theta");
+  copy_positive(model, "rope.freq_base_swa", window, "rope_theta");
   config["rope_parameters"] = {{"full_attention", std::move(full)}, {"sliding_attention", std::move(window)}};
 }
 
@@ -132,7 +135,7 @@ void configure_gemma3(const GgufModel& model, json& config) {
   configure_windows(model, config);
   copy_gemma_scale(model, config, kLayersOf27b);
   copy_number(model, "final_logit_softcapping", config, "final_logit_softcapping");
-  copy_number(model, "rope.freq_base_swa", config, "rope_local_base_freq");
+  copy_positive(model, "rope.freq_base_swa", config, "rope_local_base_freq");
   if (config["sliding_window"].is_null()) {
     config.erase("sliding_window");
     config["sliding_window_pattern"] = 1;  // all layers use full attention
@@ -185,7 +188,7 @@ void configure_gemma3n(const GgufModel& model, json& config) {
   }};
   copy_fields(model, config, kFields);
   copy_number(model, "final_logit_softcapping", config, "final_logit_softcapping");
-  copy_number(model, "rope.freq_base_swa", config, "rope_local_base_freq");
+  copy_positive(model, "rope.freq_base_swa", config, "rope_local_base_freq");
   const auto rows = [&](const std::string& name, size_t dim) {
     const GgufTensor* tensor = model.tensor(name);
     return tensor == nullptr || tensor->shape.size() != 2 ? int64_t{0} : tensor->shape[dim];
@@ -304,54 +307,19 @@ json gguf_config(const GgufModel& model, const GgufArch& arch) {
   const GgufTensor* down = model.tensor("blk.0.ffn_down.weight");
   if (embedding->type->quantized() || (down != nullptr && down->type->quantized()))
     config["torch_dtype"] = "float16";
-  const auto id = [&](std::string_view key, const char* field) {
+  const auto id = [&](std::string key, const char* field) {
     if (const auto value = model.file().integer(key)) config[field] = *value;
+    model.name_source(field, std::move(key));
   };
   id("tokenizer.ggml.bos_token_id", "bos_token_id");
   id("tokenizer.ggml.eos_token_id", "eos_token_id");
   return config;
 }
 
-namespace {
-
-// The tokens that end the output: those given in the file, and control tokens that end a turn in all
-// vocabularies that contain them; many files do not list theirs.
-json eos_token_ids(const GgufFile& file) {
-  json ids = json::array();
-  const auto add = [&](int64_t id) {
-    if (std::find(ids.begin(), ids.end(), id) == ids.end()) ids.push_back(id);
-  };
-  for (const std::string_view key :
-       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    if (const auto id = file.integer(key)) add(*id);
-  }
-  constexpr std::array<std::string_view, 12> kEnds = {
-      "<|eot_id|>", "<|im_end|>", "<|end|>",  "<end_of_turn>", "<|endoftext|>", "<|end_of_text|>",
-      "<|eom_id|>", "<|return|>", "<|call|>", "<turn|>",       "[e~[",          "<end_of_utterance>"};
-  constexpr int64_t kControl = 3;
-  const auto types = file.integers("tokenizer.ggml.token_type");
-  if (types.empty()) return ids;
-  const auto tokens = file.texts("tokenizer.ggml.tokens");
-  std::optional<int64_t> end;
-  bool returns = false;
-  for (size_t i = 0; i < std::min(tokens.size(), types.size()); ++i) {
-    if (types[i] != kControl || std::find(kEnds.begin(), kEnds.end(), tokens[i]) == kEnds.end()) continue;
-    add(static_cast<int64_t>(i));
-    if (tokens[i] == "<|end|>") end = static_cast<int64_t>(i);
-    returns = returns || tokens[i] == "<|return|>";
-  }
-  // If there is <|return|>, <|end|> ends one message of several.
-  if (end && returns) ids.erase(std::find(ids.begin(), ids.end(), *end));
-  return ids;
-}
-
-}  // namespace
-
 json gguf_generation_config(const GgufModel& model) {
   const GgufFile& file = model.file();
-  json ids = eos_token_ids(file);
   json config = json::object();
-  if (!ids.empty()) config["eos_token_id"] = std::move(ids);
+  if (const GgufEndTokens ends = gguf_end_tokens(file); !ends.ids.empty()) config["eos_token_id"] = ends.ids;
   const auto setting = [&](std::string_view key, const char* field) {
     if (const auto value = file.number(key)) config[field] = *value;
   };

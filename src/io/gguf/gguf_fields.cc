@@ -57,6 +57,24 @@ json llama3_rope(const GgufModel& model, double theta) {
           {"original_max_position_embeddings", std::max(1.0, original)}};
 }
 
+// rope_scaling from the metadata. As in llama.cpp, a factor of 0 is 1, and without a type scaling is linear.
+void copy_scaling(const GgufModel& model, json& config) {
+  std::string type(model.file().text(gguf_key(model, "rope.scaling.type")).value_or("linear"));
+  if (type == "none") return;
+  if (type == "longrope") type = "linear";  // its factors are tensors, which this file does not have
+  json scaling = {{"rope_type", type}, {"factor", 1.0}};
+  model.name_source("rope_type", gguf_key(model, "rope.scaling.type"));
+  const char* factor = "rope.scaling.factor";
+  if (!gguf_number(model, factor)) factor = "rope.scale_linear";  // in old files
+  copy_positive(model, factor, scaling, "factor");
+  if (type == "linear" && scaling["factor"] == 1.0) return;
+  copy_positive(model, "rope.scaling.original_context_length", scaling, "original_max_position_embeddings");
+  copy_positive(model, "rope.scaling.yarn_attn_factor", scaling, "attention_factor");
+  copy_positive(model, "rope.scaling.yarn_beta_fast", scaling, "beta_fast");
+  copy_positive(model, "rope.scaling.yarn_beta_slow", scaling, "beta_slow");
+  config["rope_scaling"] = std::move(scaling);
+}
+
 }  // namespace
 
 std::string gguf_key(const GgufModel& model, std::string_view key) {
@@ -99,10 +117,19 @@ int64_t gguf_require(const GgufModel& model, std::string_view key, int64_t low, 
 }
 
 void copy_integer(const GgufModel& model, std::string_view key, json& config, const char* field) {
-  if (const auto value = gguf_integer(model, key)) config[field] = *value;
+  const auto value = gguf_integer(model, key);
+  if (!value) return;
+  config[field] = *value;
+  model.name_source(field, gguf_key(model, key));
 }
 void copy_number(const GgufModel& model, std::string_view key, json& config, const char* field) {
-  if (const auto value = gguf_number(model, key)) config[field] = *value;
+  const auto value = gguf_number(model, key);
+  if (!value) return;
+  config[field] = *value;
+  model.name_source(field, gguf_key(model, key));
+}
+void copy_positive(const GgufModel& model, std::string_view key, json& config, const char* field) {
+  if (gguf_number(model, key) != 0.0) copy_number(model, key, config, field);
 }
 
 bool gguf_flag(const GgufModel& model, std::string_view key, bool fallback) {
@@ -140,6 +167,7 @@ void copy_fields(const GgufModel& model, json& config, std::span<const GgufField
     if (value == nullptr) continue;
     if (value->type == GgufType::kBool) {
       config[field] = gguf_flag(model, key, false);
+      model.name_source(field, gguf_key(model, key));
     } else if (value->type == GgufType::kF32 || value->type == GgufType::kF64) {
       copy_number(model, key, config, field);
     } else {
@@ -175,6 +203,10 @@ void copy_sizes(const GgufModel& model, json& config, const char* hidden, const 
   config[layers] = gguf_layers(model);
   config[heads] = gguf_require(model, "attention.head_count", 1, kMaxGgufSize);
   config[positions] = gguf_require(model, "context_length", 1, int64_t{1} << 30);
+  for (const auto& [field, key] :
+       {std::pair(hidden, "embedding_length"), std::pair(layers, "block_count"),
+        std::pair(heads, "attention.head_count"), std::pair(positions, "context_length")})
+    model.name_source(field, gguf_key(model, key));
 }
 
 json gguf_mixers(const GgufModel& model, const char* attention, const char* other) {
@@ -186,13 +218,17 @@ json gguf_mixers(const GgufModel& model, const char* attention, const char* othe
 }
 
 void copy_rope(const GgufModel& model, json& config) {
-  copy_number(model, "rope.freq_base", config, "rope_theta");
+  config["rope_theta"] = 10000.0;  // of files without the key
+  copy_positive(model, "rope.freq_base", config, "rope_theta");
   if (has_tensor(model, "rope_factors_long.weight") && has_tensor(model, "rope_factors_short.weight")) {
     config["rope_scaling"] = {{"rope_type", "longrope"},
                               {"long_factor", gguf_vector(model, "rope_factors_long.weight")},
                               {"short_factor", gguf_vector(model, "rope_factors_short.weight")}};
-    copy_number(model, "rope.scaling.attn_factor", config["rope_scaling"], "attention_factor");
-    copy_integer(model, "rope.scaling.original_context_length", config, "original_max_position_embeddings");
+    model.name_source("long_factor", "rope_factors_long.weight");
+    model.name_source("short_factor", "rope_factors_short.weight");
+    copy_positive(model, "rope.scaling.attn_factor", config["rope_scaling"], "attention_factor");
+    if (gguf_integer(model, "rope.scaling.original_context_length").value_or(0) > 0)
+      copy_integer(model, "rope.scaling.original_context_length", config, "original_max_position_embeddings");
     return;
   }
   if (has_tensor(model, "rope_freqs.weight")) {
@@ -204,29 +240,19 @@ void copy_rope(const GgufModel& model, json& config) {
       const double part = 1.0 - static_cast<double>(not_rotated) / static_cast<double>(factors.size());
       config["rope_scaling"] = {{"rope_type", "proportional"}, {"partial_rotary_factor", part}};
     } else if (std::ranges::any_of(factors, [](float f) { return f != 1.0F; })) {
-      config["rope_scaling"] = llama3_rope(model, gguf_number(model, "rope.freq_base").value_or(10000.0));
+      config["rope_scaling"] = llama3_rope(model, config["rope_theta"].get<double>());
     }
     return;
   }
-  const auto type = model.file().text(gguf_key(model, "rope.scaling.type"));
-  const auto old_factor = gguf_number(model, "rope.scale_linear");
-  if (type == "none" || (!type && !old_factor)) return;
-  json scaling = {{"rope_type", type.value_or("linear")}};
-  if (old_factor) scaling["factor"] = *old_factor;
-  copy_number(model, "rope.scaling.factor", scaling, "factor");
-  copy_number(model, "rope.scaling.original_context_length", scaling, "original_max_position_embeddings");
-  copy_number(model, "rope.scaling.yarn_attn_factor", scaling, "attention_factor");
-  copy_number(model, "rope.scaling.yarn_beta_fast", scaling, "beta_fast");
-  copy_number(model, "rope.scaling.yarn_beta_slow", scaling, "beta_slow");
-  if (scaling["rope_type"] == "linear" && scaling.value("factor", 1.0) == 1.0) return;
-  config["rope_scaling"] = std::move(scaling);
+  copy_scaling(model, config);
 }
 
 // Sets partial_rotary_factor if only a part of each head is rotated.
 void copy_rotated_part(const GgufModel& model, json& config, const char* field) {
   const auto rotary_dim = gguf_integer(model, "rope.dimension_count");
-  if (rotary_dim)
-    config[field] = static_cast<double>(*rotary_dim) / static_cast<double>(gguf_head_dim(model));
+  if (!rotary_dim) return;
+  config[field] = static_cast<double>(*rotary_dim) / static_cast<double>(gguf_head_dim(model));
+  model.name_source(field, gguf_key(model, "rope.dimension_count"));
 }
 
 }  // namespace quire

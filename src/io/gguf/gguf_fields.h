@@ -22,6 +22,8 @@ std::string gguf_key(const GgufModel& model, std::string_view key);
 std::optional<double> gguf_number(const GgufModel& model, std::string_view key);
 void copy_integer(const GgufModel& model, std::string_view key, nlohmann::json& config, const char* field);
 void copy_number(const GgufModel& model, std::string_view key, nlohmann::json& config, const char* field);
+// Same as copy_number(), but 0 counts as absent.
+void copy_positive(const GgufModel& model, std::string_view key, nlohmann::json& config, const char* field);
 bool gguf_flag(const GgufModel& model, std::string_view key, bool fallback);
 bool has_tensor(const GgufModel& model, std::string_view name);
 // name: without "blk.{}."; i is the layer.

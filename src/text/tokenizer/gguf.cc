@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <deque>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -9,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "io/gguf/gguf_end_tokens.h"
 #include "text/tokenizer/vocabulary.h"
 
 namespace quire::tokenizer {
@@ -136,7 +138,7 @@ PreTokenizer make_pre_tokenizer(const GgufRules& rules, const std::string& name)
 
 // Tokens and their attributes.
 struct Tokens {
-  std::vector<std::string_view> spellings;
+  std::vector<std::string_view> spellings;  // empty for ids without a token
   std::vector<int64_t> types;
   std::vector<double> scores;
 
@@ -164,16 +166,26 @@ Tokens read_tokens(const GgufFile& file) {
     if (type < 0 || type > static_cast<int64_t>(PieceType::kByte))
       file.fail(cat("metadata 'tokenizer.ggml.token_type' contains the unknown type ", type));
   }
+  for (const int64_t id : gguf_end_tokens(file).control)
+    tokens.types[static_cast<size_t>(id)] = static_cast<int64_t>(PieceType::kControl);
+  if (const auto empty = std::ranges::count(tokens.spellings, std::string_view()); empty > 0) {
+    log_warning(file.file(), ": metadata '", kKey, "' has ", empty,
+                empty == 1 ? " empty token" : " empty tokens", "; texts do not contain ",
+                empty == 1 ? "it" : "them");
+  }
   return tokens;
 }
 
-std::optional<TokenId> token_id(const GgufFile& file, std::string_view role, size_t count) {
+// The token with this role. An id that does not exist is ignored, as in llama.cpp: most roles are not needed.
+std::optional<TokenId> token_id(const GgufFile& file, std::string_view role, const Tokens& tokens) {
   const std::string key = cat("tokenizer.ggml.", role, "_token_id");
   const auto id = file.integer(key);
-  if (!id || *id == std::numeric_limits<uint32_t>::max()) return std::nullopt;
-  if (*id < 0 || static_cast<size_t>(*id) >= count)
-    file.fail(cat("metadata '", key, "' is ", *id, ", but there are ", count, " tokens"));
-  return static_cast<TokenId>(*id);
+  if (!id || *id == -1 || *id == std::numeric_limits<uint32_t>::max()) return std::nullopt;
+  const size_t count = tokens.spellings.size();
+  if (*id >= 0 && static_cast<size_t>(*id) < count) return static_cast<TokenId>(*id);
+  log_warning(file.file(), ": metadata '", key, "' is ", *id, ", but there are ", count,
+              count == 1 ? " token" : " tokens", "; it is ignored");
+  return std::nullopt;
 }
 
 // Control and user-defined tokens are matched in the original text.
@@ -248,7 +260,7 @@ void read_character_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pi
   pipeline.decoder.steps.emplace_back(FuseDecoder{});
   Bpe bpe;
   bpe.byte_fallback = bpe.fuse_unknown = true;
-  bpe.unknown = token_id(file, "unknown", tokens.spellings.size()).value_or(kNoToken);
+  bpe.unknown = token_id(file, "unknown", tokens).value_or(kNoToken);
   read_merges(file, pipeline.vocabulary, bpe);
   pipeline.model = std::move(bpe);
 }
@@ -257,16 +269,22 @@ void read_character_bpe(const GgufFile& file, const Tokens& tokens, Pipeline& pi
 void read_pieces(const GgufFile& file, const Tokens& tokens, bool unigram, Pipeline& pipeline) {
   if (tokens.scores.empty()) file.fail("has no metadata 'tokenizer.ggml.scores'");
   std::vector<Piece> pieces;
-  const auto unknown = token_id(file, "unknown", tokens.spellings.size());
+  auto unknown = token_id(file, "unknown", tokens);
+  const bool has_unknown = std::ranges::count(tokens.types, static_cast<int64_t>(PieceType::kUnknown)) > 0;
+  if (!unknown && !has_unknown) unknown = unigram ? 2 : 0;  // as in llama.cpp
+  std::deque<std::string> made;                             // pieces point to them
   for (size_t i = 0; i < tokens.spellings.size(); ++i) {
     PieceType type = tokens.type(i);
     // Tokens that are matched in the text beforehand are handled separately; unused tokens are padding.
     if (type == PieceType::kControl || type == PieceType::kUserDefined || type == PieceType::kUnused)
       type = PieceType::kNone;
     if (unknown && static_cast<TokenId>(i) == *unknown) type = PieceType::kUnknown;
-    if (tokens.spellings[i].empty())
-      file.fail(cat("metadata 'tokenizer.ggml.tokens': token ", i, " is empty"));
-    pieces.push_back({tokens.spellings[i], static_cast<float>(tokens.scores[i]), type});
+    std::string_view spelling = tokens.spellings[i];
+    if (spelling.empty()) {  // the name that llama.cpp gives it
+      spelling = made.emplace_back(cat("[EMPTY_", i, "]"));
+      if (type != PieceType::kUnknown) type = PieceType::kNone;
+    }
+    pieces.push_back({spelling, static_cast<float>(tokens.scores[i]), type});
   }
   SentencePiece& model = pipeline.model.emplace<SentencePiece>();
   model.unigram = unigram;
@@ -303,7 +321,8 @@ void read_word_piece(const GgufFile& file, const Tokens& tokens, Pipeline& pipel
   pipeline.pre_tokenizer = read_pre_tokenizer(JsonPlace(&steps.document, steps.name + ": ").member("step"));
   pipeline.decoder.steps.emplace_back(WordPieceDecoder{});
   WordPiece model;
-  const auto unknown = token_id(file, "unknown", tokens.spellings.size());
+  auto unknown = token_id(file, "unknown", tokens);
+  if (!unknown) unknown = pipeline.vocabulary.find("[UNK]");
   if (!unknown) file.fail("has no metadata 'tokenizer.ggml.unknown_token_id'");
   model.unknown = *unknown;
   std::vector<std::pair<std::string_view, int32_t>> keys;
@@ -322,9 +341,14 @@ struct Around {
 
 void read_special_tokens(const GgufFile& file, const Tokens& tokens, Around around, bool sentence,
                          Pipeline& pipeline, TokenizerConfig& config) {
-  const size_t count = tokens.spellings.size();
+  const bool sentencepiece = pipeline.sentencepiece() != nullptr && !pipeline.sentencepiece()->unigram;
   const auto role = [&](std::string_view name, std::optional<std::string>& spelling) {
-    const auto id = token_id(file, name, count);
+    auto id = token_id(file, name, tokens);
+    // The ids that llama.cpp assumes in a file without a valid one.
+    const size_t default_id = name == "bos" ? 1 : name == "eos" ? 2 : tokens.types.size();
+    if (!id && sentencepiece && default_id < tokens.types.size() &&
+        tokens.type(default_id) == PieceType::kControl)
+      id = static_cast<TokenId>(default_id);
     if (id) spelling = pipeline.vocabulary.token(*id);
     return id;
   };
@@ -339,8 +363,8 @@ void read_special_tokens(const GgufFile& file, const Tokens& tokens, Around arou
       config.named_tokens[name] = pipeline.vocabulary.token(*id);
   }
   if (sentence) {  // [CLS] text [SEP]
-    if (const auto cls = token_id(file, "cls", count)) bos = cls;
-    if (const auto separator = token_id(file, "seperator", count)) eos = separator;
+    if (const auto cls = token_id(file, "cls", tokens)) bos = cls;
+    if (const auto separator = token_id(file, "seperator", tokens)) eos = separator;
   }
   std::vector<PostProcessor::Part> parts;
   if (bos && file.boolean("tokenizer.ggml.add_bos_token").value_or(around.bos))

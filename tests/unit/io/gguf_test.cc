@@ -265,11 +265,11 @@ TEST(GgufCheckpoint, ErrorsNameMissingOrUnsupportedParts) {
   EXPECT_THAT(error(numbers), HasSubstr("metadata 'xielu.alpha_p' has 0 numbers, expected 1"));
 }
 
-TEST(GgufCheckpoint, ControlTokensThatEndATurnEndTheOutput) {
-  const auto ends = [](const std::vector<std::string>& tokens, int32_t type) {
+TEST(GgufCheckpoint, TokensThatEndATurnEndTheOutputWhateverTheirType) {
+  const auto ends = [](const std::vector<std::string>& tokens, int32_t type, uint32_t eos = 4) {
     GgufWriter w = tiny_llama();
     w.f32_tensor("token_embd.weight", {8, 5}, counting(40));
-    w.entry("tokenizer.ggml.eos_token_id", GgufType::kU32, GgufWriter::raw<uint32_t>(4));
+    w.entry("tokenizer.ggml.eos_token_id", GgufType::kU32, GgufWriter::raw<uint32_t>(eos));
     w.texts("tokenizer.ggml.tokens", tokens);
     w.numbers<int32_t>("tokenizer.ggml.token_type", GgufType::kI32,
                        std::vector<int32_t>(tokens.size(), type));
@@ -277,11 +277,69 @@ TEST(GgufCheckpoint, ControlTokensThatEndATurnEndTheOutput) {
     const auto config = gguf_from_memory(test::as_bytes(bytes), "tiny.gguf")->generation_config();
     return config->at("eos_token_id").get<std::vector<int>>();
   };
-  constexpr int32_t kNormal = 1, kControl = 3;
-  EXPECT_EQ(ends({"a", "<|end|>", "<turn|>", "b", "<eos>"}, kControl), (std::vector<int>{4, 1, 2}));
-  EXPECT_EQ(ends({"a", "<|end|>", "<turn|>", "b", "<eos>"}, kNormal), (std::vector<int>{4}));
+  constexpr int32_t kNormal = 1, kControl = 3, kUserDefined = 4;
+  for (const int32_t type : {kNormal, kControl, kUserDefined}) {
+    EXPECT_EQ(ends({"a", "<|end|>", "<turn|>", "b", "<eos>"}, type), (std::vector<int>{4, 1, 2}));
+    EXPECT_EQ(ends({"<|im_end|>", "[EOS]", "<|eot_id|>", "b", "c"}, type), (std::vector<int>{4, 0, 1, 2}));
+  }
+  // A tag of HTML, unless the file says otherwise.
+  EXPECT_EQ(ends({"a", "b", "c", "</s>", "e"}, kNormal), (std::vector<int>{4}));
+  EXPECT_EQ(ends({"a", "b", "c", "</s>", "e"}, kControl), (std::vector<int>{4, 3}));
+  EXPECT_EQ(ends({"a", "b", "<end_of_turn>", "d", "e"}, kNormal, 77), (std::vector<int>{2}));
   // With several messages per response, the end of a message does not end the response.
   EXPECT_EQ(ends({"a", "<|end|>", "<|call|>", "<|return|>", "<eos>"}, kControl), (std::vector<int>{4, 2, 3}));
+  EXPECT_EQ(ends({"a", "<|end|>", "<|calls|>", "<|flush|>", "e"}, kControl), (std::vector<int>{4, 2, 3}));
+  EXPECT_EQ(ends({"</s>", "<|tool_response>", "c", "d", "e"}, kControl), (std::vector<int>{4, 1}));
+}
+
+nlohmann::json rope_of(const std::function<void(GgufWriter&)>& set) {
+  GgufWriter w = tiny_llama();
+  w.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+  set(w);
+  const std::string bytes = w.file();
+  return gguf_from_memory(test::as_bytes(bytes), "tiny.gguf")->config();
+}
+
+TEST(GgufCheckpoint, ARopeFactorOfZeroIsOne) {
+  for (const char* key : {"llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
+    for (const char* type : {"", "linear"}) {
+      const nlohmann::json config = rope_of([&](GgufWriter& w) {
+        if (*type != '\0') w.text("llama.rope.scaling.type", type);
+        w.f32(key, 0.0F);
+      });
+      EXPECT_FALSE(config.contains("rope_scaling")) << key << " " << config;
+    }
+  }
+  const nlohmann::json old = rope_of([](GgufWriter& w) {
+    w.f32("llama.rope.scaling.factor", 0.0F);
+    w.f32("llama.rope.scale_linear", 4.0F);
+  });
+  EXPECT_FALSE(old.contains("rope_scaling")) << "the old key counts only without the new one";
+}
+
+TEST(GgufCheckpoint, OtherRopeParametersOfZeroAreAbsent) {
+  const nlohmann::json config = rope_of([](GgufWriter& w) {
+    w.text("llama.rope.scaling.type", "yarn");
+    w.u32("llama.rope.scaling.original_context_length", 0);
+    for (const char* key : {"factor", "yarn_attn_factor", "yarn_beta_fast", "yarn_beta_slow"})
+      w.f32(std::string("llama.rope.scaling.") + key, 0.0F);
+    w.f32("llama.rope.freq_base", 0.0F);
+  });
+  EXPECT_EQ(config["rope_scaling"], nlohmann::json({{"rope_type", "yarn"}, {"factor", 1.0}}));
+  EXPECT_EQ(config["rope_theta"], 10000.0);
+}
+
+TEST(GgufCheckpoint, RemembersTheKeysOfFields) {
+  GgufWriter w = tiny_llama();
+  w.f32_tensor("token_embd.weight", {8, 5}, counting(40));
+  w.text("llama.rope.scaling.type", "yarn");
+  w.f32("llama.rope.scaling.factor", 2.0F);
+  const std::string bytes = w.file();
+  const ConfigOrigin origin = gguf_from_memory(test::as_bytes(bytes), "tiny.gguf")->config_origin();
+  EXPECT_EQ(origin.file, "tiny.gguf");
+  EXPECT_EQ(origin.keys.at("factor"), "llama.rope.scaling.factor");
+  EXPECT_EQ(origin.keys.at("rope_type"), "llama.rope.scaling.type");
+  EXPECT_EQ(origin.keys.at("hidden_size"), "llama.embedding_length");
 }
 
 TEST(GgufCheckpoint, ReadsSplitModelsFromAnyOfTheirFiles) {

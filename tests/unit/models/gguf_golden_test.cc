@@ -41,6 +41,40 @@ TEST_P(GgufGolden, EqualsTransformers) {
 INSTANTIATE_TEST_SUITE_P(All, GgufGolden, testing::ValuesIn(test::gguf_golden_names("models")),
                          [](const auto& test) { return test::test_name(test.param); });
 
+// A reader of config.json does not know the file that its fields come from.
+TEST(GgufErrors, NameTheFileAndTheKeyOfTheMetadata) {
+  const auto error = [](const std::function<void(test::GgufWriter&)>& set) {
+    test::GgufWriter w;
+    w.text("general.architecture", "llama");
+    for (const auto& [key, value] : std::map<std::string, uint32_t>{{"block_count", 1},
+                                                                    {"context_length", 64},
+                                                                    {"embedding_length", 8},
+                                                                    {"feed_forward_length", 6},
+                                                                    {"attention.head_count", 2}})
+      w.u32("llama." + key, value);
+    w.f32_tensor("token_embd.weight", {8, 5}, std::vector<float>(40));
+    set(w);
+    const std::string file = w.file();
+    const auto checkpoint = gguf_from_memory(std::as_bytes(std::span(file.data(), file.size())), "m.gguf");
+    try {
+      (void)parse_checkpoint(*checkpoint);
+    } catch (const std::exception& e) {
+      return std::string(e.what());
+    }
+    return std::string("none");
+  };
+  EXPECT_TRUE(error([](auto& w) {
+                w.text("llama.rope.scaling.type", "warp");
+                w.f32("llama.rope.scaling.factor", 2.0F);
+              }).starts_with("m.gguf: metadata 'llama.rope.scaling.type' is 'warp'"));
+  EXPECT_TRUE(error([](auto& w) {
+                w.f32("llama.rope.freq_base", 0.5F);
+              }).starts_with("m.gguf: metadata 'llama.rope.freq_base' is 0.5, but"));
+  EXPECT_TRUE(error([](auto& w) {
+                w.f32("llama.attention.layer_norm_rms_epsilon", -1.0F);
+              }).starts_with("m.gguf: metadata 'llama.attention.layer_norm_rms_epsilon' is -1"));
+}
+
 // Lists by layer in a file include the layers for multi-token prediction.
 TEST(GgufLayers, MultiTokenPredictionLayersAreIgnored) {
   json model = all_models()["mimo_v2_flash"];

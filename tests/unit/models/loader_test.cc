@@ -69,7 +69,8 @@ TEST(Loader, NamesEveryMissingSurplusAndMisshapenTensor) {
   EXPECT_THAT(
       load_error(edited),
       AllOf(
-          HasSubstr("edited: the tensors are not those of the LlamaForCausalLM that config.json describes:"),
+          HasSubstr(
+              "edited: the tensors are not those of the LlamaForCausalLM that the configuration describes:"),
           HasSubstr("\n  missing: model.layers.1.self_attn.q_proj.weight [32, 32]"),
           HasSubstr("\n  missing: model.norm.weight [32]"),
           HasSubstr("\n  wrong shape: model.layers.0.mlp.up_proj.weight is [28, 31], expected [28, 32]"),

@@ -344,15 +344,77 @@ TEST(GgufTokenizer, ErrorsNameTheKey) {
   made.write(merges, false);
   merges.texts("tokenizer.ggml.merges", {"a b"});
   EXPECT_THAT(error(merges), testing::HasSubstr("entry 0 has tokens that are not in the vocabulary"));
-  GgufWriter role = tiny();
-  role.u32("tokenizer.ggml.padding_token_id", 77);
-  EXPECT_THAT(error(role),
-              testing::HasSubstr("'tokenizer.ggml.padding_token_id' is 77, but there are 7 tokens"));
   GgufWriter types;
   types.text("tokenizer.ggml.model", "llama");
   types.texts("tokenizer.ggml.tokens", {"a", "b"});
   types.numbers<int32_t>("tokenizer.ggml.token_type", GgufType::kI32, {1});
   EXPECT_THAT(error(types), testing::HasSubstr("has another length than the list of tokens"));
+}
+
+TEST(GgufTokenizer, IgnoresIdsOfRolesThatDoNotExist) {
+  GgufWriter w = tiny();
+  w.u32("tokenizer.ggml.padding_token_id", 77);
+  w.entry("tokenizer.ggml.seperator_token_id", GgufType::kI32, GgufWriter::raw<int32_t>(-1));
+  testing::internal::CaptureStderr();
+  const auto tokenizer = open(w.file());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              testing::HasSubstr("'tokenizer.ggml.padding_token_id' is 77, but there are 7 tokens"));
+  EXPECT_FALSE(tokenizer->pad_id());
+  EXPECT_EQ(tokenizer->encode("a a", true), (Ids{1, 5, 5}));
+}
+
+TEST(GgufTokenizer, TakesTheUsualIdsOfRolesThatDoNotExist) {
+  GgufWriter w;
+  w.text("tokenizer.ggml.model", "llama");
+  Made made;
+  made.set(0, "<unk>", kNormal);
+  made.set(1, "<s>", kControl);
+  made.set(2, "</s>", kControl);
+  made.set(3, "\xE2\x96\x81", kNormal, -1);
+  made.set(4, "a", kNormal, -2);
+  made.write(w, true);
+  w.u32("tokenizer.ggml.bos_token_id", 99);
+  w.u32("tokenizer.ggml.unknown_token_id", 99);
+  const auto tokenizer = open(w.file());
+  EXPECT_EQ(tokenizer->bos_id(), 1);
+  EXPECT_EQ(tokenizer->eos_id(), 2);
+  EXPECT_EQ(tokenizer->encode("a?", true), (Ids{1, 3, 4, 0}));
+}
+
+TEST(GgufTokenizer, LeavesEmptyTokensUnused) {
+  GgufWriter w;
+  w.text("tokenizer.ggml.model", "llama");
+  Made made;
+  made.set(0, "<unk>", kUnknown);
+  made.set(1, "<s>", kControl);
+  made.set(2, "</s>", kControl);
+  made.set(3, "\xE2\x96\x81", kNormal, -1);
+  made.set(4, "a", kNormal, -2);
+  made.set(5, "", kNormal);
+  made.set(6, "", kControl);
+  made.write(w, true);
+  testing::internal::CaptureStderr();
+  const auto tokenizer = open(w.file());
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::HasSubstr("has 2 empty tokens"));
+  EXPECT_EQ(tokenizer->encode("a[EMPTY_5]", false).front(), 3);
+  EXPECT_EQ(tokenizer->vocab_size(), 7U);
+}
+
+TEST(GgufTokenizer, TokensThatEndATurnAreControlTokens) {
+  for (const int32_t type : {kNormal, kUserDefined}) {
+    GgufWriter w;
+    w.text("tokenizer.ggml.model", "llama");
+    Made made;
+    made.set(0, "<unk>", kUnknown);
+    made.set(1, "\xE2\x96\x81", kNormal, -1);
+    made.set(2, "a", kNormal, -2);
+    made.set(3, "<|im_end|>", type);
+    made.write(w, true);
+    const auto tokenizer = open(w.file());
+    EXPECT_TRUE(tokenizer->is_special(3));
+    EXPECT_EQ(tokenizer->encode("a<|im_end|>", false), (Ids{1, 2, 3}));
+    EXPECT_EQ(tokenizer->decode(Ids{1, 2, 3}, true), "a");
+  }
 }
 
 // Every pre-tokenizer name gives a pre-tokenizer whose pieces cover the whole text.
