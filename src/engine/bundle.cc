@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/shard_names.h"
 #include "base/strings.h"
 #include "hub/file_selection.h"
 #include "io/gguf/gguf_checkpoint.h"
@@ -168,6 +169,13 @@ std::vector<std::filesystem::path> bundle_files(const std::filesystem::path& mod
     for (const auto& [tensor, file] : index["weight_map"].items()) {
       if (file.is_string()) shards.insert(file.get<std::string>());
     }
+  } else if (!std::filesystem::exists(model / "model.safetensors")) {
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(model)) {
+      if (entry.path().extension() == ".safetensors") names.push_back(entry.path().filename().string());
+    }
+    const ShardSet set = shards_without_index(names);
+    shards.insert(set.files.begin(), set.files.end());
   }
   std::vector<std::filesystem::path> weights;
   for (const auto& entry : std::filesystem::directory_iterator(model)) {

@@ -146,9 +146,9 @@ ModelReport inspect_model(const EngineConfig& config) {
     int64_t elements = 1;
     for (const int64_t dim : info.shape) elements *= dim;
     const std::string type(info.quantized ? type_of(*checkpoint->quantized(name))
-                                          : std::string(dtype_name(info.dtype)));
+                                          : std::string(info.type_name()));
     quantized = quantized || info.quantized;
-    if (!info.quantized) bytes[info.dtype] += size;
+    if (!info.quantized && info.other_type.empty()) bytes[info.dtype] += size;
     FormatReport& format = formats[type];
     ++format.tensors;
     format.parameters += elements;

@@ -162,7 +162,11 @@ std::unique_ptr<Tokenizer> ModelSource::open_tokenizer() const {
          {"tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "qwen.tiktoken"}) {
       if (std::filesystem::exists(path_ / file)) return Tokenizer::load(path_);
     }
-    if (gguf_.empty()) return nullptr;
+    if (gguf_.empty()) {
+      const bool has_vocabulary =
+          std::filesystem::exists(path_ / "vocab.json") || std::filesystem::exists(path_ / "vocab.txt");
+      return has_vocabulary ? Tokenizer::load(path_) : nullptr;
+    }
     const MappedFile file(gguf_);
     return Tokenizer::from_gguf(GgufFile(file.bytes(), gguf_.string()));
   }
@@ -185,7 +189,13 @@ std::unique_ptr<Tokenizer> ModelSource::open_tokenizer() const {
   files.sentence_bert_config_json = first_of(
       {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_xlm-roberta_config.json"});
   files.origin = name_;
-  if (files.tokenizer_json.empty() && files.tokenizer_model.empty()) return nullptr;
+  if (files.tokenizer_json.empty() && files.tokenizer_model.empty()) {
+    files.vocab_json = bundle_.file("vocab.json");
+    files.merges_txt = bundle_.file("merges.txt");
+    files.vocab_txt = bundle_.file("vocab.txt");
+    files.model_config_json = bundle_.file("config.json");
+    if (files.vocab_json.empty() && files.vocab_txt.empty()) return nullptr;
+  }
   return Tokenizer::from_memory(files);
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/shard_names.h"
 #include "base/strings.h"
 
 namespace quire::hub {
@@ -149,15 +150,9 @@ FileSelection select_gguf(const ModelName& name, const std::vector<std::string>&
 }
 
 // Explains why a repository cannot be used.
-[[noreturn]] void fail_without_weights(const ModelName& name, const std::vector<std::string>& files,
-                                       const std::vector<std::string>& safetensors) {
+[[noreturn]] void fail_without_weights(const ModelName& name, const std::vector<std::string>& files) {
   if (!contains(files, "config.json") && contains(files, "adapter_config.json"))
     fail_without_config(name, files);
-  if (!safetensors.empty())
-    throw Error(cat(name.repo, ": has several safetensors files but no ", kIndexFile, ": ",
-                    join({safetensors.begin(),
-                          safetensors.begin() + std::min<std::ptrdiff_t>(5, std::ssize(safetensors))},
-                         ", ")));
   for (const std::string& file : files) {
     if (file.ends_with(".bin") || file.ends_with(".pth") || file.ends_with(".pt")) {
       throw Error(cat(name.repo, ": its weights are pickles (", file,
@@ -176,7 +171,9 @@ FileSelection select_files(const ModelName& name, const std::vector<std::string>
   std::vector<std::string> safetensors;
   for (const std::string& file : files) {
     if (file.find('/') == std::string::npos && file.ends_with(".safetensors")) safetensors.push_back(file);
-    const bool known = std::ranges::find(kModelFiles, file) != kModelFiles.end();
+    const bool vocabulary = file == "vocab.json" || file == "merges.txt" || file == "vocab.txt";
+    const bool known = std::ranges::find(kModelFiles, file) != kModelFiles.end() &&
+                       !(vocabulary && contains(files, "tokenizer.json"));
     const bool module = is_module_file(file) && contains(files, "modules.json");
     if (known || module || is_template(file)) selection.small.push_back(file);
   }
@@ -185,12 +182,15 @@ FileSelection select_files(const ModelName& name, const std::vector<std::string>
   } else if (contains(files, kIndexFile)) {
     selection.index = kIndexFile;
     selection.small.emplace_back(kIndexFile);
-  } else if (safetensors.size() == 1) {
-    selection.weights = safetensors;
-  } else if (safetensors.empty() && !gguf_models(files).empty()) {
+  } else if (!safetensors.empty()) {
+    const ShardSet shards = shards_without_index(safetensors);
+    if (!shards.missing.empty())
+      throw Error(cat(name.repo, ": shards are missing: ", join(shards.missing, ", ")));
+    selection.weights = shards.files;
+  } else if (!gguf_models(files).empty()) {
     return select_gguf(name, files);
   } else {
-    fail_without_weights(name, files, safetensors);
+    fail_without_weights(name, files);
   }
   if (!contains(files, "config.json")) fail_without_config(name, files);
   return selection;

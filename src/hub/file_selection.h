@@ -12,11 +12,14 @@ namespace quire::hub {
 
 // Files of a model in its own folder, apart from the weights: configuration, tokenizer, chat template, and
 // the list of sentence-transformers modules.
-inline constexpr std::array<std::string_view, 18> kModelFiles = {"config.json",
+inline constexpr std::array<std::string_view, 21> kModelFiles = {"config.json",
                                                                  "generation_config.json",
                                                                  "quantize_config.json",
                                                                  "tokenizer.json",
                                                                  "tokenizer.model",
+                                                                 "vocab.json",
+                                                                 "merges.txt",
+                                                                 "vocab.txt",
                                                                  "tekken.json",
                                                                  "tiktoken.model",
                                                                  "qwen.tiktoken",

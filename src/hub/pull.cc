@@ -28,8 +28,9 @@ namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxIndex = 256 << 20;
 constexpr uint64_t kFirstHeaderRead = 256 << 10;
-constexpr std::array<std::string_view, 5> kTokenizerFiles = {
-    "tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model", "qwen.tiktoken"};
+constexpr std::array<std::string_view, 7> kTokenizerFiles = {
+    "tokenizer.json", "tokenizer.model", "tekken.json", "tiktoken.model",
+    "qwen.tiktoken",  "vocab.json",      "vocab.txt"};
 
 bool is_weights(const std::string& name) {
   return name.ends_with(".safetensors") || name.ends_with(".gguf");

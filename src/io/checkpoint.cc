@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/shard_names.h"
 #include "base/strings.h"
 #include "io/gguf/gguf_checkpoint.h"
 #include "io/json_file.h"
@@ -227,13 +228,8 @@ void add_weights(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
     return;
   }
   if (fs::exists(dir / kIndexFile)) return add_shards(checkpoint, dir);
-  const auto files = safetensors_files(dir);
-  if (files.size() == 1) {
-    checkpoint.add_file(dir / files.front());
-    checkpoint.build_index(nullptr);
-    return;
-  }
-  if (files.empty()) {
+  const ShardSet shards = shards_without_index(safetensors_files(dir));
+  if (shards.files.empty()) {
     if (const std::string pickle = find_pickle(dir); !pickle.empty()) {
       throw Error(cat(dir.string(), ": the weights are a pickle file (", pickle,
                       "), which can execute arbitrary code and is not supported; load the model with "
@@ -242,13 +238,21 @@ void add_weights(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
     throw Error(cat(dir.string(), ": has neither ", kSingleFile, " nor ", kIndexFile,
                     "; convert weights in other formats to safetensors"));
   }
-  throw Error(cat(dir.string(), ": contains several safetensors files but no ", kIndexFile, ": ",
-                  list_names(files, 10)));
+  if (!shards.missing.empty())
+    throw Error(cat(dir.string(), ": shards are missing: ", list_names(shards.missing, 20)));
+  for (const std::string& file : shards.files) checkpoint.add_file(dir / file);
+  checkpoint.build_index(nullptr);
 }
 
 nlohmann::json require_object(nlohmann::json value, const std::string& name) {
   if (!value.is_object()) throw Error(cat(name, ": not a JSON object"));
   return value;
+}
+
+// generation_config.json; nullopt if it is empty, which means the same as a missing one in transformers.
+std::optional<nlohmann::json> parse_generation_config(std::string_view text, const std::string& name) {
+  if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return std::nullopt;
+  return require_object(parse_json(text, name), name);
 }
 
 }  // namespace
@@ -269,7 +273,7 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const fs::path& dir) {
   std::optional<nlohmann::json> generation;
   const fs::path generation_path = dir / "generation_config.json";
   if (fs::exists(generation_path, error)) {
-    generation = require_object(read_json_file(generation_path), generation_path.string());
+    generation = parse_generation_config(read_text_file(generation_path), generation_path.string());
   }
   auto checkpoint = std::make_unique<SafetensorsCheckpoint>(dir, std::move(config), std::move(generation));
   add_weights(*checkpoint, dir);
@@ -286,11 +290,7 @@ std::unique_ptr<Checkpoint> Checkpoint::open(const fs::path& dir) {
 std::unique_ptr<Checkpoint> Checkpoint::from_memory(const CheckpointBytes& files) {
   const std::string config_name = files.name + "/config.json";
   nlohmann::json config = require_object(parse_json(files.config, config_name), config_name);
-  std::optional<nlohmann::json> generation;
-  if (!files.generation_config.empty()) {
-    const std::string name = files.name + "/generation_config.json";
-    generation = require_object(parse_json(files.generation_config, name), name);
-  }
+  auto generation = parse_generation_config(files.generation_config, files.name + "/generation_config.json");
   auto checkpoint =
       std::make_unique<SafetensorsCheckpoint>(files.name, std::move(config), std::move(generation));
   checkpoint->set_files(files);

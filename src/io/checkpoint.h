@@ -36,9 +36,9 @@ struct CheckpointBytes {
 
 class Checkpoint {
  public:
-  // Opens a Hugging Face model directory (config.json and model.safetensors, or model.safetensors.index.json
-  // and its shards), a GGUF file, or a directory with one GGUF model. Throws Error with the file, and the
-  // tensor if there is one.
+  // Opens a Hugging Face model directory (config.json and model.safetensors, or shards with or without
+  // model.safetensors.index.json), a GGUF file, or a directory with one GGUF model. Throws Error with the
+  // file, and the tensor if there is one.
   static std::unique_ptr<Checkpoint> open(const std::filesystem::path& dir);
   static std::unique_ptr<Checkpoint> from_memory(const CheckpointBytes& files);
   virtual ~Checkpoint() = default;

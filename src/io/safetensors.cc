@@ -1,6 +1,7 @@
 #include "io/safetensors.h"
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -14,6 +15,24 @@ namespace {
 constexpr size_t kLengthBytes = 8;
 constexpr uint64_t kMaxHeader = 100'000'000;  // the format's own limit
 constexpr size_t kMaxRank = 16;
+
+// Sizes of the format's other types, which have no kernels. The size of a type that is not known is not
+// checked.
+struct OtherType {
+  std::string_view name;
+  uint64_t bits;
+};
+constexpr std::array<OtherType, 9> kOtherTypes = {{
+    {"F4", 4},
+    {"F6_E2M3", 6},
+    {"F6_E3M2", 6},
+    {"F8_E4M3FNUZ", 8},
+    {"F8_E5M2FNUZ", 8},
+    {"U16", 16},
+    {"U32", 32},
+    {"U64", 64},
+    {"C64", 64},
+}};
 
 std::string quoted(std::string_view name) {
   // Names come from the file; the message must be readable for any contents.
@@ -42,20 +61,27 @@ struct HeaderReader {
     return value.get<uint64_t>();
   }
 
-  // Sets the shape and returns its size in bytes.
+  // The bits of an element; 0 if they are not known.
+  static uint64_t bits_of(const TensorInfo& info) {
+    if (info.other_type.empty()) return 8 * dtype_size(info.dtype);
+    const auto known = std::ranges::find(kOtherTypes, std::string_view(info.other_type), &OtherType::name);
+    return known == kOtherTypes.end() ? 0 : known->bits;
+  }
+
+  // Sets the shape and returns its size in bits.
   uint64_t read_shape(TensorInfo& info, const nlohmann::json& value) const {
     if (!value.is_array()) fail(info.name, "shape is not a list");
     if (value.size() > kMaxRank)
       fail(info.name, cat("has ", value.size(), " dimensions; at most ", kMaxRank, " are supported"));
-    uint64_t bytes = dtype_size(info.dtype);
+    uint64_t bits = bits_of(info);
     for (const auto& dim : value) {
       const uint64_t n = unsigned_number(info.name, dim, "a dimension of the shape");
-      if (n > uint64_t{INT64_MAX} || __builtin_mul_overflow(bytes, n, &bytes)) {
+      if (n > uint64_t{INT64_MAX} || __builtin_mul_overflow(bits, n, &bits)) {
         fail(info.name, "the shape's size overflows");
       }
       info.shape.push_back(static_cast<int64_t>(n));
     }
-    return bytes;
+    return bits;
   }
 
   TensorInfo read(const std::string& name, const nlohmann::json& entry) const {
@@ -64,26 +90,27 @@ struct HeaderReader {
     info.name = name;
     const auto& dtype = member(name, entry, "dtype");
     if (!dtype.is_string()) fail(name, "dtype is not a string");
-    const auto known = dtype_from_name(dtype.get_ref<const std::string&>());
-    if (!known)
-      fail(name, cat("dtype '", dtype.get_ref<const std::string&>().substr(0, 40), "' is not supported"));
-    info.dtype = *known;
-    const uint64_t bytes = read_shape(info, member(name, entry, "shape"));
+    const auto& type = dtype.get_ref<const std::string&>();
+    const auto known = dtype_from_name(type);
+    info.dtype = known.value_or(DType::kBool);
+    if (!known) info.other_type = type.empty() ? "?" : type.substr(0, 40);
+    const uint64_t bits = read_shape(info, member(name, entry, "shape"));
 
     const auto& offsets = member(name, entry, "data_offsets");
     if (!offsets.is_array() || offsets.size() != 2) fail(name, "data_offsets is not a list of two numbers");
     const uint64_t begin = unsigned_number(name, offsets[0], "data_offsets");
     const uint64_t end = unsigned_number(name, offsets[1], "data_offsets");
     if (begin > end) fail(name, cat("data_offsets [", begin, ", ", end, "] end before they start"));
-    if (end - begin != bytes) {
+    const bool size_known = bits_of(info) > 0;
+    if (size_known && (bits % 8 != 0 || end - begin != bits / 8)) {
       fail(name, cat("data_offsets [", begin, ", ", end, "] hold ", end - begin, " bytes, but ",
-                     dtype_name(info.dtype), " ", info.shape_text(), " takes ", bytes));
+                     info.type_name(), " ", info.shape_text(), " takes ", (bits + 7) / 8));
     }
     if (end > data_size) {
       fail(name, cat("ends at byte ", end, ", but the file has ", data_size, " bytes of data (truncated?)"));
     }
     info.offset = data_begin + static_cast<size_t>(begin);
-    info.bytes = static_cast<size_t>(bytes);
+    info.bytes = static_cast<size_t>(end - begin);
     return info;
   }
 

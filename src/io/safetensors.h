@@ -23,7 +23,11 @@ struct TensorInfo {
   size_t offset = 0;  // from the start of the file to the tensor's first byte; may be unaligned
   size_t bytes = 0;
   bool quantized = false;  // stored in a quantized packing: `shape` is that of the matrix, `dtype` is unused
+  // A type without a DType, as named in the file ("C64"). Nothing computes with it; `dtype` is kBool, with
+  // which nothing computes either. Empty for other tensors.
+  std::string other_type = {};
 
+  std::string_view type_name() const { return other_type.empty() ? dtype_name(dtype) : other_type; }
   std::string shape_text() const;  // "[2, 3]"
 };
 

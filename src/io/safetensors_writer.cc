@@ -22,6 +22,7 @@ std::string_view safetensors_name(DType type) {
 }
 
 int64_t bytes_of(const TensorInfo& tensor) {
+  if (!tensor.other_type.empty()) return static_cast<int64_t>(tensor.bytes);
   auto bytes = static_cast<int64_t>(dtype_size(tensor.dtype));
   for (const int64_t dim : tensor.shape) bytes *= dim;
   return bytes;
@@ -41,7 +42,9 @@ std::string header_of(std::span<const TensorInfo> tensors) {
   for (const TensorInfo& tensor : tensors) {
     const int64_t end = offset + bytes_of(tensor);
     header[tensor.name] = {
-        {"dtype", safetensors_name(tensor.dtype)}, {"shape", tensor.shape}, {"data_offsets", {offset, end}}};
+        {"dtype", tensor.other_type.empty() ? safetensors_name(tensor.dtype) : tensor.other_type},
+        {"shape", tensor.shape},
+        {"data_offsets", {offset, end}}};
     offset = end;
   }
   std::string text = header.dump();

@@ -144,7 +144,7 @@ std::string ExpectedTensors::problem_of(const Expected& expected) const {
   if (found->shape != stored_shape(tensor, found->quantized))
     return cat("wrong shape: ", tensor.name, " is ", found->shape_text(), ", expected ", wanted);
   const auto wrong_type = [&](std::string_view type) {
-    return cat("wrong type: ", tensor.name, " is ", dtype_name(found->dtype), ", expected ", type);
+    return cat("wrong type: ", tensor.name, " is ", found->type_name(), ", expected ", type);
   };
   if (expected.content == Content::kIntegers) {
     const bool integers = found->dtype == DType::kI64 || found->dtype == DType::kI32;

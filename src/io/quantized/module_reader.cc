@@ -94,7 +94,7 @@ const TensorInfo& ModuleReader::need(std::string_view suffix, std::initializer_l
   const TensorInfo* info = find(suffix);
   if (info == nullptr) fail(suffix, "is missing, although the weight of the module is quantized");
   if (std::ranges::find(types, info->dtype) == types.end())
-    fail(suffix, cat("is ", dtype_name(info->dtype), ", expected ", types_text(types)));
+    fail(suffix, cat("is ", info->type_name(), ", expected ", types_text(types)));
   return *info;
 }
 

@@ -4,10 +4,12 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "io/open_file.h"
 #include "text/tokenizer/byte_ranks.h"
 #include "text/tokenizer/gguf.h"
 #include "text/tokenizer/pipeline.h"
+#include "text/tokenizer/vocab_files.h"
 #include "text/tokenizer/vocabulary.h"
 #include "text/unicode/unicode.h"
 
@@ -105,11 +107,19 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& model_di
   const std::string json = first_of({"tokenizer.json", "tekken.json"});
   const std::string model =
       json.empty() ? first_of({"tokenizer.model", "tiktoken.model", "qwen.tiktoken"}) : std::string();
-  if (json.empty() && model.empty()) {
+  const bool of_vocab = json.empty() && model.empty();
+  const auto if_vocab = [&](const char* name) {
+    return of_vocab ? read_file(model_dir / name) : std::string();
+  };
+  const std::string vocab_json = if_vocab("vocab.json");
+  const std::string merges = if_vocab("merges.txt");
+  const std::string vocab_txt = if_vocab("vocab.txt");
+  if (of_vocab && vocab_json.empty() && vocab_txt.empty()) {
     throw Error(model_dir.string() +
                 ": tokenizer.json or tokenizer.model is missing or empty; pass the directory of a Hugging "
                 "Face model");
   }
+  const std::string model_config = if_vocab("config.json");
   const std::string config = read_file(model_dir / "tokenizer_config.json");
   const std::string special = read_file(model_dir / "special_tokens_map.json");
   // tokenizer.json contains the added tokens.
@@ -119,7 +129,8 @@ std::unique_ptr<Tokenizer> Tokenizer::load(const std::filesystem::path& model_di
   const std::string sentence = first_of(
       {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_xlm-roberta_config.json"});
   auto tokenizer = from_memory({json, model, config, special, added, chat_template, processor_template,
-                                model_dir.string(), sentence});
+                                model_dir.string(), sentence, vocab_json, merges, vocab_txt, model_config});
+  if (tokenizer == nullptr) return nullptr;
   std::error_code error;
   for (const auto& entry :
        std::filesystem::directory_iterator(model_dir / "additional_chat_templates", error)) {
@@ -156,6 +167,17 @@ std::unique_ptr<Tokenizer> Tokenizer::from_memory(const TokenizerFiles& files) {
     if (!config.unk_token) config.unk_token = pipeline->vocabulary.token(model.unknown);
     if (!config.pad_token) config.pad_token = piece(model.pad_piece);
     add_bos_and_eos(config, *config.bos_token, *config.eos_token, *pipeline);
+  } else if (!files.vocab_json.empty() || !files.vocab_txt.empty()) {
+    const std::string unsupported = tokenizer::read_vocab_files(
+        {files.vocab_json, files.merges_txt, files.vocab_txt, files.tokenizer_config_json,
+         files.special_tokens_map_json, files.model_config_json, files.origin},
+        *pipeline, config);
+    if (!unsupported.empty()) {
+      log_warning(place_of(files, files.vocab_json.empty() ? "vocab.txt" : "vocab.json"),
+                  ": the tokenizer class ", unsupported,
+                  " is not supported; without tokenizer.json the model reads token ids only");
+      return nullptr;
+    }
   } else {
     throw Error(place_of(files, "tokenizer") + ": tokenizer.json or tokenizer.model is required");
   }

@@ -36,14 +36,21 @@ struct TokenizerFiles {
   std::string_view chat_template_json;  // a processor's file, preferred over tokenizer_config_json
   std::string origin;                   // origin of the files, for messages
   std::string_view sentence_bert_config_json = {};
+  // Without tokenizer.json and tokenizer.model: vocab.json and merges.txt, or vocab.txt; and config.json,
+  // which determines the class of a tokenizer that names none.
+  std::string_view vocab_json = {};
+  std::string_view merges_txt = {};
+  std::string_view vocab_txt = {};
+  std::string_view model_config_json = {};
 };
 
 // A vocabulary and its rules. Immutable after loading; const members are thread-safe.
 class Tokenizer {
  public:
-  // Reads tokenizer.json, or tokenizer.model if it does not exist, and tokenizer_config.json,
-  // special_tokens_map.json, added_tokens.json, chat_template.json, chat_template.jinja and
-  // sentence_bert_config.json from a model directory. Throws Error with the file and the location in it.
+  // Reads tokenizer.json, or tokenizer.model if it does not exist, or vocab.json and merges.txt, or
+  // vocab.txt, and tokenizer_config.json, special_tokens_map.json, added_tokens.json, chat_template.json,
+  // chat_template.jinja and sentence_bert_config.json from a model directory. Null if the class of a
+  // tokenizer with a vocab file is not supported. Throws Error with the file and the location in it.
   static std::unique_ptr<Tokenizer> load(const std::filesystem::path& model_dir);
   // Same, from memory.
   static std::unique_ptr<Tokenizer> from_memory(const TokenizerFiles& files);

@@ -132,9 +132,26 @@ TEST(FileSelection, ExplainsWhyARepositoryCannotBeUsed) {
   EXPECT_THAT(error_of([] { select("o/m", {"README.md"}); }), HasSubstr("no model weights"));
   EXPECT_THAT(error_of([] { select("o/m", {"model.safetensors"}); }), HasSubstr("no config.json"));
   EXPECT_THAT(error_of([] {
-                select("o/m", {"config.json", "a.safetensors", "b.safetensors"});
+                select("o/m", {"config.json", "model-00001-of-00002.safetensors", "other.safetensors"});
               }),
-              HasSubstr("several safetensors files"));
+              HasSubstr("shards are missing: model-00002-of-00002.safetensors"));
+}
+
+TEST(FileSelection, TakesShardsWithoutAnIndex) {
+  EXPECT_THAT(select("o/m", {"config.json", "consolidated.safetensors", "model-00001-of-00002.safetensors",
+                             "model-00002-of-00002.safetensors"})
+                  .weights,
+              testing::ElementsAre("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"));
+  EXPECT_THAT(select("o/m", {"config.json", "b.safetensors", "a.safetensors"}).weights,
+              testing::ElementsAre("a.safetensors", "b.safetensors"));
+}
+
+TEST(FileSelection, TakesVocabularyFilesWithoutATokenizer) {
+  const std::vector<std::string> files = {"config.json", "merges.txt", "model.safetensors", "vocab.json"};
+  EXPECT_THAT(select("o/m", files).small, testing::ElementsAre("config.json", "merges.txt", "vocab.json"));
+  std::vector<std::string> with_tokenizer = files;
+  with_tokenizer.emplace_back("tokenizer.json");
+  EXPECT_THAT(select("o/m", with_tokenizer).small, testing::ElementsAre("config.json", "tokenizer.json"));
 }
 
 }  // namespace

@@ -120,6 +120,53 @@ TEST(Checkpoint, ReportsUnalignedTensorsAndReadsTheirBytes) {
   EXPECT_THAT(error_of([&] { checkpoint->view("a"); }), HasSubstr("tensor 'a'"));
 }
 
+TEST(Checkpoint, ReadsShardsWithoutAnIndex) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("model-00001-of-00002.safetensors", safetensors_file(kA, 16));
+  dir.write("consolidated.safetensors", safetensors_file(kA, 16));
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
+              HasSubstr("shards are missing: model-00002-of-00002.safetensors"));
+  dir.write("model-00002-of-00002.safetensors", safetensors_file(kB, 6));
+  EXPECT_THAT(Checkpoint::open(dir.path())->names(), testing::ElementsAre("a", "b"));
+}
+
+TEST(Checkpoint, ReadsAllFilesWithoutNumbersAndIndex) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("first.safetensors", safetensors_file(kA, 16));
+  dir.write("second.safetensors", safetensors_file(kB, 6));
+  EXPECT_THAT(Checkpoint::open(dir.path())->names(), testing::ElementsAre("a", "b"));
+  dir.write("third.safetensors", safetensors_file(kA, 16));
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }), HasSubstr("tensor 'a' is in"));
+}
+
+TEST(Checkpoint, TakesAnEmptyGenerationConfigForNone) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("model.safetensors", safetensors_file(kA, 16));
+  for (const char* text : {"", "\n"}) {
+    dir.write("generation_config.json", text);
+    EXPECT_FALSE(Checkpoint::open(dir.path())->generation_config());
+  }
+  dir.write("generation_config.json", "{}");
+  EXPECT_TRUE(Checkpoint::open(dir.path())->generation_config()->empty());
+}
+
+TEST(Checkpoint, HasTensorsOfTypesThatNothingComputesWith) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("model.safetensors",
+            safetensors_file(R"({"a":{"dtype":"C64","shape":[2],"data_offsets":[0,16]},)"
+                             R"("b":{"dtype":"F4","shape":[3,2],"data_offsets":[16,19]},)"
+                             R"("c":{"dtype":"I4","shape":[8],"data_offsets":[19,23]}})",
+                             23));
+  const auto checkpoint = Checkpoint::open(dir.path());
+  EXPECT_EQ(checkpoint->find("a")->type_name(), "C64");
+  EXPECT_EQ(checkpoint->bytes("b").size(), 3U);
+  EXPECT_EQ(checkpoint->bytes("c").size(), 4U);
+}
+
 TEST(Checkpoint, ViewsDoNotCopy) {
   std::string header = kA;
   while (header.size() % 8 != 0) header += ' ';
@@ -144,8 +191,6 @@ struct BadDirectory {
 
 const BadDirectory kBadDirectories[] = {
     {"missing_shard", "m-2.safetensors", "", "are missing: m-2.safetensors"},
-    {"missing_index", "model.safetensors.index.json", "",
-     "no model.safetensors.index.json: m-1.safetensors, m-2.safetensors"},
     {"missing_config", "config.json", "", "has no config.json"},
     {"config_is_not_JSON", "config.json", "{\n\n,}", "config.json:3: "},
     {"config_is_not_an_object", "config.json", "[]", "config.json: not a JSON object"},
