@@ -84,7 +84,7 @@ void describe_architecture(const ModelSpec& spec, const EngineConfig& config, Mo
   report.intermediate_size = intermediate_size_of(spec);
   describe_attention(spec, report);
   report.vocab_size = spec.vocab_size;
-  report.max_model_len = config.max_model_len > 0 ? config.max_model_len : spec.max_model_len;
+  report.max_model_len = config.max_model_len > 0 ? config.max_model_len : default_model_len(spec);
   report.tied_embeddings = spec.tie_word_embeddings;
 }
 

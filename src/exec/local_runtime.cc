@@ -1,5 +1,6 @@
 #include "exec/local_runtime.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "backends/cpu/cpu_backend.h"
@@ -55,6 +56,12 @@ LocalRuntime::~LocalRuntime() {
   }
 }
 
+int64_t default_model_len(const ModelSpec& spec) {
+  const bool dynamic = std::ranges::any_of(
+      spec.ropes, [](const RopeSpec& rope) { return rope.scaling == RopeScaling::kDynamic; });
+  return dynamic ? std::min(spec.max_model_len, spec.max_position_embeddings) : spec.max_model_len;
+}
+
 int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options) {
   return Model::planned_weight_bytes(checkpoint, model_options_of(options, checkpoint));
 }
@@ -72,14 +79,15 @@ std::optional<DType> kv_dtype_from_name(const std::string& name) {
 std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> checkpoint,
                                                  const RuntimeOptions& options,
                                                  const LoadProgress& progress) {
-  const ModelOptions model_options = model_options_of(options, *checkpoint);
+  ModelOptions model_options = model_options_of(options, *checkpoint);
   const auto kv_dtype = kv_dtype_from_name(options.kv_cache_dtype);
 
-  const int64_t longest = read_spec(*checkpoint, model_options.runner).max_model_len;
-  if (options.max_model_len > longest) {
+  const ModelSpec spec = read_spec(*checkpoint, model_options.runner);
+  if (options.max_model_len > spec.max_model_len) {
     throw Error(cat("--max-model-len ", options.max_model_len, ": the model supports sequences of at most ",
-                    longest, " tokens"));
+                    spec.max_model_len, " tokens"));
   }
+  if (model_options.max_model_len == 0) model_options.max_model_len = default_model_len(spec);
 
   std::unique_ptr<LocalRuntime> runtime(new LocalRuntime);
   const CpuIsa& isa = select_cpu_isa();

@@ -24,6 +24,10 @@ std::optional<DType> kv_dtype_from_name(const std::string& name);
 
 struct RuntimeOptions;
 
+// The longest sequence unless --max-model-len gives another: the model's limit, or with dynamic NTK scaling
+// the length in training, within which the base of RoPE is the same as in transformers.
+int64_t default_model_len(const ModelSpec& spec);
+
 // Bytes that the weights will take. Throws Error if the options name unknown formats or the checkpoint does
 // not match its configuration.
 int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options);
@@ -36,7 +40,7 @@ struct RuntimeOptions {
   // checkpoint's.
   std::string activation_dtype = "auto";
   int32_t threads = 0;        // 0 = all cores that this process may use
-  int64_t max_model_len = 0;  // 0 = the model's
+  int64_t max_model_len = 0;  // 0 = default_model_len()
   std::string runner = "auto";
   std::string profile;  // file for a profile of the steps; empty = none
   WeightCacheOptions weight_cache = {};

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "support/golden_checkpoint.h"
 #include "support/switches.h"
 #include "unit/engine/engine_testing.h"
 
@@ -58,6 +59,15 @@ TEST_F(EngineTest, RejectsRequestsThatCannotRun) {
   request.sampling = {};
   request.sampling.edit().n = 100000;
   refuse(request, "n", "100000");
+}
+
+// Within the length in training, transformers does not change the base of RoPE.
+TEST(EngineStart, SequencesWithDynamicRopeHaveTheLengthInTraining) {
+  EngineConfig config = small_config();
+  config.model = test::golden_checkpoint("models/llama-rope-dynamic").string();
+  EXPECT_EQ(Engine::start(config)->model().max_model_len, 128);
+  config.max_model_len = 200;
+  EXPECT_EQ(Engine::start(config)->model().max_model_len, 200);
 }
 
 TEST_F(EngineTest, ReturnsTheDecodedGreedyTokens) {
