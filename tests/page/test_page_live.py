@@ -72,6 +72,7 @@ def test_a_server_that_ends_is_reported_with_gray_figures(start_server, visit, o
     banner = page.locator(".banner")
     expect(banner).to_contain_text("The server cannot be reached. Trying again…")
     expect(banner).to_be_in_viewport(ratio=1)
+    assert banner.bounding_box()["height"] < 45, "in one line, also on a phone"
     expect(page.locator(".engine-notice")).to_contain_text("The figures are those of")
     assert figure.evaluate("e => getComputedStyle(e).color") != color
     assert "grayscale" in page.get_by_label("Blocks of the KV cache", exact=True).evaluate("e => getComputedStyle(e).filter")
