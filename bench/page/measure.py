@@ -63,7 +63,7 @@ def main_thread_tasks(trace):
 
 @contextlib.contextmanager
 def crowded_server(num_sequences, memory):
-    """A server that always runs so many sequences."""
+    """A server that always runs num_sequences sequences."""
     server = ServerProcess("--kv-cache-memory", memory, "--shutdown-timeout", "0", slow=True)
     client = httpx.Client(limits=httpx.Limits(max_connections=None), timeout=600)
     body = {"prompt": "Once upon a time", "max_tokens": 800, "ignore_eos": True}

@@ -55,9 +55,10 @@ DROP = """([files]) => {
 def test_text_files_are_attached_by_dropping_them(chat):
     bodies = []
     chat.page.on("request", lambda r: r.url.endswith("/chat/completions") and bodies.append(r.post_data_json))
-    chat.page.evaluate(DROP, [[["notes.txt", list("A note ü.".encode())], ["gone.txt", list(b"x")], ["image.png", [137, 80, 0, 255]], ["big.txt", [32] * 300_000]]])
+    chat.page.evaluate(DROP, [[["notes.txt", list("A note ü.".encode())], ["gone.txt", list(b"x")], ["image.png", [137, 80, 78, 71]], ["zeros.bin", [65, 0]], ["big.txt", [32] * 300_000]]])
     expect(chat.page.locator(".composer .file")).to_have_text(["notes.txt", "gone.txt"])
     expect(chat.page.get_by_text("image.png is not a text file.")).to_be_visible()
+    expect(chat.page.get_by_text("zeros.bin is not a text file.")).to_be_visible()
     expect(chat.page.get_by_text("big.txt has 293 KiB, the limit is 256 KiB.")).to_be_visible()
     chat.page.get_by_role("button", name="Remove gone.txt").click()
     chat.ask("What is this?")
@@ -82,6 +83,7 @@ def test_probabilities_of_alternatives_are_shown_under_the_pointer(chat):
     chat.page.get_by_role("button", name="Conversation settings").click()
     chat.page.get_by_label("Show the 5 most likely tokens under the pointer").check()
     chat.page.get_by_label("Max tokens", exact=True).fill("8")
+    chat.page.get_by_label("Seed", exact=True).fill("7")
     chat.page.get_by_role("button", name="Done").click()
     chat.send("Tell me a story about a cat.")
     answer = chat.answers.first

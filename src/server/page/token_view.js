@@ -26,7 +26,8 @@ export function tokenView(tokens) {
     if (aloud) announce(`${text}: ${percent(probability)}. Most likely: ${alternatives.map(([each, p]) => `${each} ${percent(p)}`).join(", ")}`);
   };
   const spans = tokens.map(([text, probability], index) => {
-    const span = el("span", { class: "token" }, text);
+    // A line end has a width, so that the pointer finds it.
+    const span = el("span", { class: "token" }, text.replaceAll("\n", "↵\n"));
     // Unlikely tokens are underlined more.
     span.style.setProperty("--surprise", (1 - probability).toFixed(2));
     span.addEventListener("pointerenter", () => select(index));
