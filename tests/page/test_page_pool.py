@@ -100,6 +100,7 @@ def test_cells_become_smaller_as_their_number_grows(server, visit):
 def test_blocks_are_accessible_while_one_is_selected(server, visit):
     live = EnginePage(visit, server, LARGE, [request(7)], bypass_csp=True)
     live.pool.focus()
+    live.page.keyboard.press("ArrowRight")
     expect(live.tip).to_be_visible()
     violations = Axe().run(live.page).response["violations"]
     assert [v["id"] for v in violations if v["impact"] in ("serious", "critical")] == []
