@@ -30,10 +30,10 @@ Status RequestAdmission::check(const Request& request) {
   const int32_t vocab_size = model_.vocab_size;
   for (const TokenId id : request.prompt_token_ids) {
     if (id < 0 || id >= vocab_size) {
-      return invalid_argument(cat("The prompt contains the token ", id,
-                                  ", which is out of vocabulary: the model has the tokens 0 to ",
-                                  vocab_size - 1, "."),
-                              "prompt");
+      return invalid_argument(
+          cat("The prompt contains the token ", id,
+              ", which is out of vocabulary: the model has the tokens 0 to ", vocab_size - 1, "."),
+          "prompt");
     }
   }
   if (Status status = check_sampling(request.sampling); !status.ok()) return status;

@@ -73,7 +73,8 @@ class ConfigReader {
   [[noreturn]] void fail(std::string_view field, std::string_view problem) const;
 
  private:
-  ConfigReader(const nlohmann::json& object, std::string path, std::shared_ptr<const ConfigOrigin> origin, FieldLog* log);
+  ConfigReader(const nlohmann::json& object, std::string path, std::shared_ptr<const ConfigOrigin> origin,
+               FieldLog* log);
   // The list of the field; an empty one if it is absent. items: what it holds, for errors.
   const nlohmann::json& list(std::string_view field, std::string_view items) const;
 

@@ -109,7 +109,7 @@ const Composite* find_composite(const ConfigReader& config) {
 // The configuration of the language model: an object of its own, possibly within thinker_config (Qwen Omni),
 // or the whole config.json.
 ConfigReader text_of(const ConfigReader& config) {
-  const ConfigReader whole = config.has("thinker_config") ? config.object("thinker_config") : config;
+  ConfigReader whole = config.has("thinker_config") ? config.object("thinker_config") : config;
   for (const std::string_view field : {"text_config", "llm_config", "language_config"}) {
     if (whole.has(field)) return whole.object(field);
   }

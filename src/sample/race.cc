@@ -43,7 +43,7 @@ uint32_t lower_bits(const RaceKey& key, uint32_t number) {
 double exponential(uint64_t bits) {
   constexpr double kLog2 = 0.693147180559945309;
   constexpr double kSqrtHalf = 0.707106781186547524;
-  constexpr int kTerms = 12;  // of the series of atanh, for arguments up to 0.172
+  constexpr int kTerms = 12;  // number of terms of the series of atanh, for arguments up to 0.172
   const auto twice_atanh = [](double x) {
     const double square = x * x;
     double sum = 0.0;

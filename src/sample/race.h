@@ -1,6 +1,6 @@
 // Draws a token by a race: token i with weight w_i arrives at the time e_i / w_i, where the e_i are
 // independent exponential numbers, and the first to arrive is drawn. It is token i with probability w_i /
-// (sum of all weights), without anybody computing that sum (Gumbel-max in logarithms). e_i is a function of
+// (sum of all weights), and that sum is not computed (Gumbel-max in logarithms). e_i is a function of
 // the key and the token's id alone, so the result does not depend on the order of evaluation, on which other
 // tokens were removed before, or on how a vocabulary is divided. Pure functions; any thread.
 #pragma once

@@ -64,7 +64,7 @@ def test_a_query_is_not_repeated_without_limit(start_server):
     body = {"query": "q" * 20000, "documents": ["d"] * 4096}
     response = post(server, "/rerank", body)
     assert response.status_code == 400
-    assert "limit" in response.json()["error"]["message"]
+    assert "maximum is 1024" in response.json()["error"]["message"]
 
 
 def test_prompt_logprobs_are_not_repeated_without_limit(target):

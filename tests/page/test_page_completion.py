@@ -58,6 +58,8 @@ def test_generated_text_is_marked_also_after_an_edit_and_a_reload(page):
     text.press("Control+End")
     text.press_sequentially(" The end.")
     assert marked(page) == generated, "a text after it is the person's"
+    # A transaction waits for earlier ones, which a reload would abort.
+    page.evaluate("async () => (await import('/ui/store.js')).loadAll()")
     page.reload()
     expect(page.get_by_label("Text", exact=True)).to_have_value(f"Well: Once upon a time{generated} The end.")
     assert marked(page) == generated

@@ -244,7 +244,7 @@ def test_extra_args_with_other_values_are_accepted():
     (lambda llm: llm.generate(["a"] * 2, GREEDY, priority=[]), r"lengths of prompts \(2\) and priority \(0\) must be"),
     (lambda llm: llm.generate(["a"], GREEDY, priority="high"), "priority must be int or a sequence of them, not str"),
     (lambda llm: llm.chat("Hello"), "messages must be a conversation .*, not str"),
-    (lambda llm: llm.chat([["Hello"]]), r"messages\[0\] must be a dictionary with a 'role'"),
+    (lambda llm: llm.chat([["Hello"]]), r"messages\[0\] must be an object, not a string"),
     (lambda llm: LLM(3), "model must be a path or the name of a model, not int"),
     (lambda llm: SamplingParams(temperature="hot"), "temperature must be a number, but is 'hot'"),
     (lambda llm: SamplingParams(top_p=None), "top_p must be a number, but is None"),
@@ -381,7 +381,7 @@ def test_arguments_with_a_counterpart_have_its_effect():
     params = llm.get_default_sampling_params()
     assert (params.temperature, params.max_tokens) == (0.25, 7)
     assert llm.get_model_info()["max_model_len"] > 64
-    with pytest.raises(exceptions.QueueOverflowError):
+    with pytest.raises(exceptions.ValidationError, match="at most 1 can wait"):
         LLM(max_num_queued_reqs=1, max_num_seqs=1, **SMALL).generate(["Once"] * 200, SamplingParams(ignore_eos=True))
 
 

@@ -223,7 +223,8 @@ std::unique_ptr<Checkpoint> read_quantized(std::unique_ptr<Checkpoint> files, nl
   files = with_sparse(std::move(files), config);
   FieldLog log;
   for (const char* field : {"quant_method", "sparsity_config", "llm_int8_threshold"}) log.add(path + field);
-  std::vector<QuantizedModule> modules = method.read(*files, ConfigReader(config, path, ConfigOrigin{file}, &log));
+  std::vector<QuantizedModule> modules =
+      method.read(*files, ConfigReader(config, path, ConfigOrigin{file}, &log));
   std::string warning = unread_warning(ConfigFile::kQuantization, file, log, config, path);
   auto out = std::make_unique<QuantizedCheckpoint>(std::move(files), std::move(config), std::move(modules));
   out->warn(std::move(warning));

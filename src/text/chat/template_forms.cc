@@ -24,10 +24,10 @@ constexpr std::string_view kShown = "719305826401";   // the text of a probe
 constexpr std::string_view kHidden = "406281950317";  // shown only by a template that prints whole parts
 constexpr std::string_view kCallId = "a1B2c3D4e";     // Mistral's templates require nine letters and digits
 
-// Answers. 0 stands for a question that has not been asked. Unknown: nothing could be rendered, or the
+// Answers. 0 stands for a question that has not been asked. Unanswered: nothing could be rendered, or the
 // template does not show such messages.
 enum Answer : uint8_t {
-  kUnknown = 1,
+  kUnanswered = 1,
   kStrings,  // content
   kLists,
   kBoth,
@@ -90,7 +90,7 @@ class Prober {
     for (const auto& [known, question] : kRoles) {
       if (known != role) continue;
       const Answer answer = ask(question, [&] { return find_content(role); });
-      if (answer != kUnknown || role == "user") return answer;
+      if (answer != kUnanswered || role == "user") return answer;
     }
     return content("user");
   }
@@ -114,7 +114,7 @@ class Prober {
     }
     const bool has_variables =
         !options_.kwargs.empty() || !options_.tools.is_null() || !options_.documents.is_null();
-    if (answer == kUnknown && has_variables) {
+    if (answer == kUnanswered && has_variables) {
       const bool before = std::exchange(with_variables_, true);
       answer = find();
       with_variables_ = before;
@@ -189,7 +189,7 @@ Answer Prober::find_content(std::string_view role) {
   };
   const bool strings = reads(string);
   const bool lists = reads(list);
-  return strings && lists ? kBoth : lists ? kLists : strings ? kStrings : kUnknown;
+  return strings && lists ? kBoth : lists ? kLists : strings ? kStrings : kUnanswered;
 }
 
 // The text of a call's arguments stays text where the template prints it as it is. Templates with a notation
@@ -218,7 +218,7 @@ Answer Prober::find_arguments() {
     }
   }
   if (texts && !own_notation) return objects ? kObjectsAndTexts : kTexts;
-  return objects ? kObjects : kUnknown;
+  return objects ? kObjects : kUnanswered;
 }
 
 Answer Prober::find_absent() {
@@ -235,7 +235,7 @@ Answer Prober::find_absent() {
       }
     }
   }
-  return kUnknown;
+  return kUnanswered;
 }
 
 // vLLM joins the texts of parts by line breaks, too.
@@ -273,13 +273,13 @@ Status fit_content(Json& changed, size_t index, ContentFormat format, Prober& pr
     // Only calls are sent without content; nothing else is printed as null.
     const Answer answer = changed.contains("tool_calls") ? prober.absent() : kEmpty;
     if (answer == kNull) changed["content"] = nullptr;
-    if (answer == kEmpty || answer == kUnknown) changed["content"] = "";
+    if (answer == kEmpty || answer == kUnanswered) changed["content"] = "";
     return {};
   }
   const Answer answer = answer_of(format, prober, changed);
   if (content->is_string() && answer == kLists) {
     *content = Json::array({{{"type", "text"}, {"text", *content}}});
-  } else if (content->is_array() && (answer == kStrings || answer == kUnknown)) {
+  } else if (content->is_array() && (answer == kStrings || answer == kUnanswered)) {
     auto text = joined(*content, index);
     if (!text.ok()) return text.failure();
     *content = std::move(text).value();

@@ -359,7 +359,7 @@ void read_special_tokens(const GgufFile& file, const Tokens& tokens, Around arou
   constexpr std::array<std::pair<std::string_view, const char*>, 3> kMoreRoles = {
       {{"seperator", "sep_token"}, {"cls", "cls_token"}, {"mask", "mask_token"}}};  // as GGUF spells them
   for (const auto& [key, name] : kMoreRoles) {
-    if (const auto id = token_id(file, key, count))
+    if (const auto id = token_id(file, key, tokens))
       config.named_tokens[name] = pipeline.vocabulary.token(*id);
   }
   if (sentence) {  // [CLS] text [SEP]

@@ -285,7 +285,7 @@ std::string read_vocab_files(const VocabFiles& files, Pipeline& pipeline, Tokeni
   parse_json(
       cat(steps, ",\"model\":", kind->words ? word_piece_model(files, roles[2]) : bpe_model(files), "}"),
       whole);
-  read_tokenizer_json(whole, pipeline);
+  read_tokenizer_json(whole, pipeline, config.warnings);
 
   if (!Settings::root(settings.config).member("added_tokens_decoder").present()) {
     // Those of added_tokens.json: special ones are matched in the original text, others in the normalized

@@ -361,7 +361,7 @@ TEST_F(FullQueue, NamesThePromptThatIsRejectedAndRunsNone) {
   }
   const auto result = engine_->submit(std::move(requests));
   ASSERT_FALSE(result.ok());
-  EXPECT_TRUE(result.failure().message.starts_with("prompt 1: The prompt contains the token 1073741824; "));
+  EXPECT_TRUE(result.failure().message.starts_with("prompt 1: The prompt contains the token 1073741824, "));
   EXPECT_EQ(result.failure().param, "prompt");
   EXPECT_TRUE(submit(2).ok()) << "the queue is empty";
 }

@@ -120,7 +120,7 @@ TEST(ConfigWarnings, AreNotGivenForSharedModels) {
 TEST(FieldsWithoutEffect, HaveAReasonAndAValidValue) {
   for (const FieldWithoutEffect& row : fields_without_effect()) {
     EXPECT_FALSE(row.reason.empty()) << row.field;
-    if (!row.value.empty()) EXPECT_NO_THROW((void)nlohmann::json::parse(row.value)) << row.field;
+    EXPECT_TRUE(row.value.empty() || nlohmann::json::accept(row.value)) << row.field;
   }
 }
 

@@ -97,7 +97,7 @@ TEST(QuantizedOrder, IsRequiredByActorder) {
   EXPECT_THAT(error_with(true), HasSubstr("is missing, but 'actorder'"));
   EXPECT_THAT(error_with("sideways"),
               HasSubstr("'quantization_config.config_groups.group_0.weights.actorder' is"));
-  for (const nlohmann::json order :
+  for (const nlohmann::json& order :
        {nlohmann::json("weight"), nlohmann::json("static"), nlohmann::json(false)})
     EXPECT_EQ(error_with(order), "") << order;
 }
