@@ -63,7 +63,7 @@ void make_directories(const fs::path& path) {
 
 }  // namespace
 
-RepoCache::RepoCache(const fs::path& cache, std::string repo)
+RepoCache::RepoCache(const fs::path& cache, const std::string& repo)
     : cache_(cache), path_(cache / folder_of(repo)), locks_(cache / ".locks" / folder_of(repo)) {}
 
 fs::path RepoCache::incomplete(std::string_view etag) const {

@@ -18,7 +18,7 @@ namespace quire::hub {
 class RepoCache {
  public:
   // repo: "org/name", valid by is_repo_id().
-  RepoCache(const std::filesystem::path& cache, std::string repo);
+  RepoCache(const std::filesystem::path& cache, const std::string& repo);
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path snapshot(std::string_view commit) const { return path_ / "snapshots" / commit; }

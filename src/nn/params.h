@@ -154,14 +154,14 @@ class ParamVisitor {
 };
 
 // One parameter as a matrix.
-inline void visit_matrix(ParamVisitor& visitor, std::string_view label, ParamSpec spec, Linear& result,
+inline void visit_matrix(ParamVisitor& visitor, std::string_view label, const ParamSpec& spec, Linear& result,
                          Precision precision = Precision::kDefault) {
-  visitor.matrix({.label = label, .fused = {std::move(spec)}, .precision = precision}, result);
+  visitor.matrix({.label = label, .fused = {spec}, .precision = precision}, result);
 }
 // One parameter as a vector without a bias.
-inline void visit_vector(ParamVisitor& visitor, ParamSpec spec, Buffer& result,
+inline void visit_vector(ParamVisitor& visitor, const ParamSpec& spec, Buffer& result,
                          Transform transform = nullptr) {
-  visitor.vector({.fused = {std::move(spec)}, .transform = std::move(transform)}, result, nullptr);
+  visitor.vector({.fused = {spec}, .transform = std::move(transform)}, result, nullptr);
 }
 // Reads norm.weight, of norm.size elements, and its bias. The other members of `norm` are set before.
 void visit_norm(ParamVisitor& visitor, ParamSpec spec, Norm& norm);

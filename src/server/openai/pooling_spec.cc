@@ -168,7 +168,7 @@ Status read_input(Reading& r) {
                             "input");
   for (const Json& element : *input) {
     if (!element.is_string() && !element.is_array()) return wrong();
-    if (const Status s = element.is_string() ? text(element) : tokens(element); !s.ok()) return s;
+    if (Status s = element.is_string() ? text(element) : tokens(element); !s.ok()) return s;
   }
   return {};
 }
@@ -230,7 +230,7 @@ Status add_pairs(Reading& r, const std::vector<std::string>& left, const std::ve
     r.spec.num_left = left.size();
     for (const auto* texts : {&left, &right}) {
       for (const std::string& text : *texts) {
-        if (const Status s = r.add_text(text); !s.ok()) return s;
+        if (Status s = r.add_text(text); !s.ok()) return s;
       }
     }
     return {};
@@ -246,7 +246,7 @@ Status add_pairs(Reading& r, const std::vector<std::string>& left, const std::ve
         "query");
   }
   for (size_t i = 0; i < right.size(); ++i) {
-    if (const Status s = r.add_pair(left.size() == 1 ? left[0] : left[i], right[i]); !s.ok()) return s;
+    if (Status s = r.add_pair(left.size() == 1 ? left[0] : left[i], right[i]); !s.ok()) return s;
   }
   return {};
 }

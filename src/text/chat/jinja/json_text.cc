@@ -39,7 +39,7 @@ Value from_json_at(Heap& heap, const Json& json, int depth) {
       return heap.list(std::move(items));
     }
     case Json::value_t::object: {
-      const Value dict = heap.dict();
+      Value dict = heap.dict();
       dict.get<Dict>().entries.reserve(json.size());
       for (const auto& [key, value] : json.items()) {
         dict.get<Dict>().set(heap.string(key), from_json_at(heap, value, depth + 1));
