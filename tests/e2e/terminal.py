@@ -63,9 +63,16 @@ class Terminal:
         for _ in attempts(lambda: f"the program still runs:\n{self.text()}", pause_s=0):
             if not self.update():
                 break
+        self.process.wait()
         self.process.close()
         return self.process.exitstatus if self.process.exitstatus is not None else -self.process.signalstatus
 
     def close(self):
-        if self.process.isalive():
+        if not self.process.isalive():
+            return
+        try:
             self.process.close(force=True)
+        except pexpect.ExceptionPexpect:  # killed, but it still ran 0.1 s later
+            for _ in attempts(lambda: "the killed program still runs"):
+                if not self.process.isalive():
+                    return
