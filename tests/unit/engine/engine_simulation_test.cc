@@ -527,7 +527,7 @@ class Simulation {
 
 constexpr int kSteps = 3000;
 constexpr int kRounds = test::repetitions(200, 40);
-constexpr double kMinHours = 10'000.0;
+constexpr double kMinHours = 50.0 * kRounds;
 
 TEST(EngineSimulation, EndsEveryRequestOnceWithItsOwnOutput) {
   const double one_seed = test::number_of("QUIRE_SIM_SEED", -1.0);
