@@ -128,7 +128,7 @@ TEST(Loader, AnOutputEmbeddingOfItsOwnIsUsedAlthoughTheEmbeddingsAreTied) {
   EXPECT_TRUE(load(*copied)->spec().tie_word_embeddings);
 
   auto& rows = edited.tensors["lm_head.weight"].bytes;
-  std::ranges::rotate(rows, rows.begin() + 32 * sizeof(float));
+  std::rotate(rows.begin(), rows.begin() + 32 * sizeof(float), rows.end());
   EditedCheckpoint untied = edited;
   untied.config["tie_word_embeddings"] = false;
   EXPECT_NE(run(edited), tied);
