@@ -50,7 +50,7 @@ constexpr ConfigFile kTokenizer = ConfigFile::kTokenizer;
 constexpr ConfigFile kTokenizerConfig = ConfigFile::kTokenizerConfig;
 constexpr ConfigFile kSentenceTransformers = ConfigFile::kSentenceTransformers;
 
-constexpr FieldWithoutEffect kFields[] = {
+constexpr FieldWithoutEffect kFieldsWithoutEffect[] = {
     // Of transformers' base class, and of training.
     {kModel, "_*", kNotes},
     {kModel, "architectures", kNotes},
@@ -516,7 +516,7 @@ std::string quoted_list(const std::vector<std::string>& fields) {
 }  // namespace
 
 std::span<const FieldWithoutEffect> fields_without_effect() {
-  return kFields;
+  return kFieldsWithoutEffect;
 }
 
 bool has_no_effect(ConfigFile kind, std::string_view field, const nlohmann::json& value,
@@ -528,7 +528,7 @@ bool has_no_effect(ConfigFile kind, std::string_view field, const nlohmann::json
       return true;
   }
   const std::string name(field);
-  return std::ranges::any_of(kFields, [&](const FieldWithoutEffect& row) {
+  return std::ranges::any_of(kFieldsWithoutEffect, [&](const FieldWithoutEffect& row) {
     return row.file == kind && matches(row.field, name) &&
            (row.value.empty() || nlohmann::json::parse(row.value) == value) &&
            (row.models.empty() || lists(row.models, model_type));

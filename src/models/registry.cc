@@ -191,9 +191,9 @@ WeightNames find_weight_names(const ConfigReader& config) {
 
 namespace {
 
-ModelSpec parse_configuration(const nlohmann::json& json, ConfigOrigin origin) {
+ModelSpec parse_configuration(const nlohmann::json& fields, ConfigOrigin origin) {
   FieldLog log;
-  const ConfigReader config(json, "", std::move(origin), &log);
+  const ConfigReader config(fields, "", std::move(origin), &log);
   const Architecture& architecture = find_architecture(config);
   const Composite* composite = find_composite(config);
   const ConfigReader text = composite == nullptr ? config : text_of(config);

@@ -148,8 +148,9 @@ TEST_P(Mutation, IsNoticedInNamesOfFields) {
     edited_.config.erase(key);
     edited_.config["zz_" + key] = value;
     const Outcome outcome = outcome_of(edited_);
+    const std::string name = "'zz_" + key + "'";
     const bool named = std::ranges::any_of(outcome.warnings, [&](const std::string& warning) {
-      return warning.find("'zz_" + key + "'") != std::string::npos;
+      return warning.find(name) != std::string::npos;
     });
     EXPECT_TRUE(named || !outcome.error.empty() || has_no_effect(ConfigFile::kModel, "zz_" + key, value))
         << key;
