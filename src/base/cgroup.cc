@@ -127,9 +127,10 @@ std::vector<Group> groups_of_process(const fs::path& root, std::string_view cont
 }
 
 // The first number of a file; nullopt for "max" and for a missing file.
-std::optional<double> read_number(const fs::path& path) {
+template <typename Number>
+std::optional<Number> read_number(const fs::path& path) {
   std::ifstream file(path);
-  double value = 0.0;
+  Number value{};
   return file >> value ? std::optional(value) : std::nullopt;
 }
 
@@ -160,17 +161,11 @@ std::optional<double> cpus_of(const Group& group) {
       period = second;
     }
   } else {
-    quota = read_number(group.folder / "cpu.cfs_quota_us");
-    period = read_number(group.folder / "cpu.cfs_period_us");
+    quota = read_number<double>(group.folder / "cpu.cfs_quota_us");
+    period = read_number<double>(group.folder / "cpu.cfs_period_us");
   }
   if (!quota || !period || *quota <= 0.0 || *period <= 0.0) return std::nullopt;
   return *quota / *period;
-}
-
-std::optional<int64_t> bytes_in(const fs::path& path) {
-  std::ifstream file(path);
-  int64_t value = 0;
-  return file >> value ? std::optional(value) : std::nullopt;
 }
 
 std::optional<int64_t> free_memory_of(const Group& group) {
@@ -183,17 +178,17 @@ std::optional<int64_t> free_memory_of(const Group& group) {
   std::optional<int64_t> used;
   int64_t of_files = 0;
   if (group.v2) {
-    limit = bytes_in(group.folder / "memory.max");
+    limit = read_number<int64_t>(group.folder / "memory.max");
     // Above this a process is not ended, but stopped most of the time.
-    take_lower(limit, bytes_in(group.folder / "memory.high"));
-    used = bytes_in(group.folder / "memory.current");
+    take_lower(limit, read_number<int64_t>(group.folder / "memory.high"));
+    used = read_number<int64_t>(group.folder / "memory.current");
     of_files = entry("active_file") + entry("inactive_file");
   } else {
-    limit = bytes_in(group.folder / "memory.limit_in_bytes");
+    limit = read_number<int64_t>(group.folder / "memory.limit_in_bytes");
     // Groups above may be invisible in a container.
     if (table.contains("hierarchical_memory_limit"))
       take_lower(limit, std::optional(entry("hierarchical_memory_limit")));
-    used = bytes_in(group.folder / "memory.usage_in_bytes");
+    used = read_number<int64_t>(group.folder / "memory.usage_in_bytes");
     of_files = entry("total_active_file") + entry("total_inactive_file");
   }
   if (!limit || !used || *limit >= kNoLimit) return std::nullopt;

@@ -24,9 +24,13 @@ namespace {
 constexpr double kDefaultKvFraction = 0.4;  // KV pool size as a fraction of the free memory
 constexpr int64_t kMaxPoolBlocks = int64_t{1} << 24;
 
-std::optional<ChatTemplate> open_chat_template(const Tokenizer* tokenizer, const std::string& file,
-                                               const std::string& model_name) {
-  if (!file.empty()) return ChatTemplate::parse(read_text_file(file), file);
+// The template of --chat-template FILE; nullopt without one.
+std::optional<ChatTemplate> read_chat_template(const std::string& file) {
+  if (file.empty()) return std::nullopt;
+  return ChatTemplate::parse(read_text_file(file), file);
+}
+
+std::optional<ChatTemplate> template_of_model(const Tokenizer* tokenizer, const std::string& model_name) {
   if (tokenizer == nullptr || tokenizer->chat_template().empty()) return std::nullopt;
   try {
     return ChatTemplate::parse(tokenizer->chat_template(), cat(model_name, ": chat template"));
@@ -184,8 +188,7 @@ AvailableMemory available_memory() {
 std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress) {
   const double begin = monotonic_seconds();
   auto model = std::make_unique<LoadedModel>();
-  if (!config.chat_template.empty())
-    model->chat_template = ChatTemplate::parse(read_text_file(config.chat_template), config.chat_template);
+  model->chat_template = read_chat_template(config.chat_template);
   model->source = ModelSource::resolve(config.model, {.revision = config.revision});
   // Tokenizer and weights are read at the same time.
   auto tokenizer =
@@ -203,7 +206,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                       progress);
   model->tokenizer = tokenizer.get();
   if (!model->chat_template)
-    model->chat_template = open_chat_template(model->tokenizer.get(), {}, model->source.name());
+    model->chat_template = template_of_model(model->tokenizer.get(), model->source.name());
   const LocalRuntime& runtime = *model->runtime;
   GenerationDefaults defaults =
       read_generation_config(runtime.checkpoint().generation_config(), runtime.spec().vocab_size,
@@ -246,7 +249,8 @@ LoadedText load_text(const std::string& model, const std::string& chat_template,
   LoadedText text;
   text.source = ModelSource::resolve(model, {.revision = revision, .text_only = true});
   text.tokenizer = text.source.open_tokenizer();
-  text.chat_template = open_chat_template(text.tokenizer.get(), chat_template, text.source.name());
+  text.chat_template = read_chat_template(chat_template);
+  if (!text.chat_template) text.chat_template = template_of_model(text.tokenizer.get(), text.source.name());
   return text;
 }
 

@@ -114,12 +114,14 @@ class Prober {
     }
     const bool has_variables =
         !options_.kwargs.empty() || !options_.tools.is_null() || !options_.documents.is_null();
-    if (answer == kUnanswered && has_variables) {
+    if (answer != kUnanswered || !has_variables) return answer;
+    Answer& of_request = of_request_[question];
+    if (of_request == Answer{}) {
       const bool before = std::exchange(with_variables_, true);
-      answer = find();
+      of_request = find();
       with_variables_ = before;
     }
-    return answer;
+    return of_request;
   }
 
   // Some templates require a system message. `other` is the form of its content.
@@ -154,6 +156,7 @@ class Prober {
   const ChatTemplate& template_;
   const ChatRenderOptions& options_;
   ChatRenderOptions probe_;
+  std::array<Answer, TemplateForms::kNumQuestions> of_request_{};  // with its variables
   bool with_variables_ = false;
   bool cancelled_ = false;
 };

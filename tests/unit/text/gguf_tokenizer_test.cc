@@ -247,15 +247,21 @@ TEST(GgufTokenizer, PublishedFilesMatchTheOriginal) {
   }
 }
 
-GgufWriter tiny() {
-  GgufWriter w;
-  w.text("tokenizer.ggml.model", "llama");
+// The first tokens of a small vocabulary of SentencePiece.
+Made few_pieces(int32_t type_of_unknown) {
   Made made;
-  made.set(0, "<unk>", kUnknown);
+  made.set(0, "<unk>", type_of_unknown);
   made.set(1, "<s>", kControl);
   made.set(2, "</s>", kControl);
   made.set(3, "\xE2\x96\x81", kNormal, -1);
   made.set(4, "a", kNormal, -2);
+  return made;
+}
+
+GgufWriter tiny() {
+  GgufWriter w;
+  w.text("tokenizer.ggml.model", "llama");
+  Made made = few_pieces(kUnknown);
   made.set(5,
            "\xE2\x96\x81"
            "a",
@@ -366,13 +372,7 @@ TEST(GgufTokenizer, IgnoresIdsOfRolesThatDoNotExist) {
 TEST(GgufTokenizer, TakesTheUsualIdsOfRolesThatDoNotExist) {
   GgufWriter w;
   w.text("tokenizer.ggml.model", "llama");
-  Made made;
-  made.set(0, "<unk>", kNormal);
-  made.set(1, "<s>", kControl);
-  made.set(2, "</s>", kControl);
-  made.set(3, "\xE2\x96\x81", kNormal, -1);
-  made.set(4, "a", kNormal, -2);
-  made.write(w, true);
+  few_pieces(kNormal).write(w, true);
   w.u32("tokenizer.ggml.bos_token_id", 99);
   w.u32("tokenizer.ggml.unknown_token_id", 99);
   const auto tokenizer = open(w.file());
@@ -384,12 +384,7 @@ TEST(GgufTokenizer, TakesTheUsualIdsOfRolesThatDoNotExist) {
 TEST(GgufTokenizer, LeavesEmptyTokensUnused) {
   GgufWriter w;
   w.text("tokenizer.ggml.model", "llama");
-  Made made;
-  made.set(0, "<unk>", kUnknown);
-  made.set(1, "<s>", kControl);
-  made.set(2, "</s>", kControl);
-  made.set(3, "\xE2\x96\x81", kNormal, -1);
-  made.set(4, "a", kNormal, -2);
+  Made made = few_pieces(kUnknown);
   made.set(5, "", kNormal);
   made.set(6, "", kControl);
   made.write(w, true);
