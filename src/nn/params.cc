@@ -7,7 +7,7 @@ namespace quire {
 void visit_norm(ParamVisitor& visitor, ParamSpec spec, Norm& norm) {
   if (spec.out == 0) spec.out = norm.size;
   if (!spec.fill) spec.fill = 1.0F - norm.weight_offset;
-  VectorSpec vector{.fused = {std::move(spec)}};
+  VectorSpec vector{.fused = {spec}};
   if (norm.kind == NormKind::kLayer && norm.weight_offset != 0.0F)
     vector.transform = each([offset = norm.weight_offset](float weight) { return weight + offset; });
   visitor.vector(vector, norm.weight, &norm.bias);
