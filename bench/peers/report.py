@@ -137,4 +137,4 @@ def write(saved: Results, out: pathlib.Path) -> None:
     lines += notes(saved, found)
     (out / "table.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (out / "ratios.svg").write_text(plot.draw(found), encoding="utf-8")
-    (out / "summary.svg").write_text(plot.draw(plot.headlines(found)), encoding="utf-8")
+    (out / "summary.svg").write_text(plot.draw(plot.headlines(found), plot.SUMMARY), encoding="utf-8")

@@ -1,8 +1,8 @@
 """Compares encoding and decoding speed with the `tokenizers` package: one thread each, interleaved runs.
 
-usage: compare.py BENCH_TOKENIZER SHARED_DATA_DIR [--runs 7]      (BENCH_TOKENIZER: the executable bench_tokenizer)
+usage: compare.py BENCH_TOKENIZER --tokenizers DIR... --texts FILE... [--runs 7]
 
-For each tokenizer and text, both encode the same bytes, once as a single text and once in parts of about 4 kB. For the package, the
+BENCH_TOKENIZER is the executable bench_tokenizer, each DIR a model directory with tokenizer.json. For each tokenizer and text, both encode the same bytes, once as a single text and once in parts of about 4 kB. For the package, the
 faster of encode() and encode_batch_fast() is used. The table has medians of MB/s of processor time, so other load on the machine does
 not count, and their ratio. The numbers of tokens must be equal.
 """
@@ -18,8 +18,6 @@ from pathlib import Path
 os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["RAYON_NUM_THREADS"] = "1"
 import tokenizers  # noqa: E402
-
-NAMES = ["gpt2", "qwen2", "phi-3", "t5-small", "bert-bge", "falcon"]
 
 
 class Ours:
@@ -45,17 +43,6 @@ def parts_of(data):
     return parts
 
 
-def mixed_text(data_dir):
-    """Code, Chinese, Arabic, emoji and numbers, about 2 MB: the reference texts and sources of this project's data, repeated."""
-    texts = [t["text"] for t in json.loads((data_dir / "tokenizers/texts.json").read_text()) if len(t["text"]) < 5000]
-    code = [p.read_text(errors="replace") for p in sorted((data_dir / "templates/jinja").glob("*.jinja"))[:40]]
-    code += [p.read_text() for p in sorted((data_dir / "tools").glob("*.py"))]
-    text = "\n".join(texts + code)
-    while len(text.encode()) < 2_000_000:
-        text += "\n".join(texts)
-    return text
-
-
 def timed(function):
     start = time.process_time()
     result = function()
@@ -65,24 +52,24 @@ def timed(function):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("bench")
-    parser.add_argument("data", type=Path)
+    parser.add_argument("--tokenizers", type=Path, nargs="+", required=True, metavar="DIR")
+    parser.add_argument("--texts", type=Path, nargs="+", required=True, metavar="FILE")
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--bytes", type=int, default=1_000_000, help="bytes of each text (the package takes minutes for whole texts)")
     args = parser.parse_args()
     print(f"tokenizers {tokenizers.__version__}, {args.runs} interleaved runs, medians, MB/s")
     with tempfile.TemporaryDirectory() as folder:
-        texts = {"war-and-peace": (args.data / "workloads/texts/war-and-peace.txt").read_text(), "mixed": mixed_text(args.data)}
         files = {}
-        for label, text in texts.items():
-            files[label] = Path(folder) / f"{label}.txt"
-            files[label].write_bytes(text.encode()[:args.bytes].decode(errors="ignore").encode())
+        for text in args.texts:
+            files[text.stem] = Path(folder) / text.name
+            files[text.stem].write_bytes(text.read_bytes()[:args.bytes].decode(errors="ignore").encode())
         print(f"{'tokenizer':10} {'text':14} {'how':7} {'ours':>8} {'theirs':>8} {'ratio':>7}")
-        for name in NAMES:
-            compare(args, name, files)
+        for directory in args.tokenizers:
+            compare(args, directory, files)
 
 
-def compare(args, name, files):
-    directory = args.data / "tokenizers" / name
+def compare(args, directory, files):
+    name = directory.name
     ours = Ours(args.bench)
     loads = [ours.ask("load", directory)["seconds"] for _ in range(args.runs)]
     their_loads = [timed(lambda: tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json")))[0] for _ in range(args.runs)]
