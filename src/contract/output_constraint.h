@@ -1,5 +1,5 @@
-// What the output of a request may be: valid JSON for a schema, a match of a regular expression, a sentence
-// of a grammar, calls of given tools. The layer `grammar` compiles constraints; the executor asks them for
+// Constraints on the output of a request: valid JSON for a schema, a match of a regular expression, a
+// sentence of a grammar, calls of given tools. The layer `grammar` compiles them; the executor asks them for
 // masks.
 #pragma once
 

@@ -1,7 +1,7 @@
 // The form that all front ends (JSON Schema, regular expressions, EBNF and GBNF, structural tags, tool calls)
 // produce and that grammar/compile.h turns into an OutputConstraint: context-free rules over lexemes. A
 // lexeme is a regular language, so everything without recursion belongs into lexemes, which are cheaper than
-// rules. Plain data, owned by whoever builds it.
+// rules. Plain data, owned by the caller of a front end.
 #pragma once
 
 #include <cstdint>
