@@ -73,6 +73,15 @@ SCREENSHOTS = [
 ]
 
 
+def show_everything(page):
+    """Makes the window as high as what it shows, so that nothing is cut off."""
+    hidden = page.evaluate("""() => Math.max(0, ...[...document.querySelectorAll("*")]
+        .filter((element) => ["auto", "scroll"].includes(getComputedStyle(element).overflowY))
+        .map((element) => element.scrollHeight - element.clientHeight))""")
+    size = page.viewport_size
+    page.set_viewport_size({"width": size["width"], "height": size["height"] + hidden})
+
+
 def take(browser, folder, name, state, flags, options, scheme, ends):
     server = ServerProcess(*flags, "--shutdown-timeout", "0", slow=state is loaded)
     page = browser.new_page(color_scheme=scheme, **options)
@@ -82,6 +91,8 @@ def take(browser, folder, name, state, flags, options, scheme, ends):
             server.stop()
             expect(page.locator(".banner")).to_be_visible(timeout=30000)
             page.wait_for_timeout(500)
+        if options is DESKTOP:
+            show_everything(page)
         page.screenshot(path=folder / f"{name}.png")
     finally:
         page.close()
