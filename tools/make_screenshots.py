@@ -74,7 +74,8 @@ SCREENSHOTS = [
 
 
 def show_everything(page):
-    """Makes the window as high as what it shows, so that nothing is cut off."""
+    """Makes the lists of the live view and the window as high as their content."""
+    page.add_style_tag(content=".pool-scroll, .timeline-scroll { max-height: none !important; }")
     hidden = page.evaluate("""() => Math.max(0, ...[...document.querySelectorAll("*")]
         .filter((element) => ["auto", "scroll"].includes(getComputedStyle(element).overflowY))
         .map((element) => element.scrollHeight - element.clientHeight))""")
