@@ -132,6 +132,17 @@ bool share_first_byte(const StateTable& a, const StateTable& b) {
 
 }  // namespace
 
+void ContentHash::add(uint64_t value) {
+  low = (low ^ value) * 0x9E3779B97F4A7C15u;
+  low ^= low >> 32;
+  low *= 0xD6E8FEB86659FD93u;
+  low ^= low >> 29;
+  high = (high + value + 0x632BE59BD9B4E019u) * 0xC2B2AE3D27D4EB4Fu;
+  high ^= high >> 31;
+  high *= 0x165667B19E3779F9u;
+  high ^= high >> 33;
+}
+
 class AutomatonBuilder {
  public:
   static Automaton from(const StateTable& table, const ByteClasses& classes) {
@@ -142,7 +153,7 @@ class AutomatonBuilder {
     result.table_ = table.next;
     for (const uint8_t accepting : table.accepting)
       result.flags_.push_back(accepting != 0 ? Automaton::kAccepting : 0);
-    mark_extendable(result);
+    complete(result);
     return result;
   }
 
@@ -163,8 +174,7 @@ class AutomatonBuilder {
     add(part, result, true, Automaton::kRepeating);
     add(tail, result, false, Automaton::kAfterLoop);
     result.start_ = head.accepting[0] != 0 ? 0 : first;
-    // What starts a part or the tail starts at the loop.
-    mark_extendable(result);
+    complete(result);
     return result;
   }
 
@@ -194,11 +204,15 @@ class AutomatonBuilder {
     }
   }
 
-  static void mark_extendable(Automaton& automaton) {
+  static void complete(Automaton& automaton) {
     for (size_t i = 0; i < automaton.table_.size(); ++i) {
       if (automaton.table_[i] != kDeadState)
         automaton.flags_[i / automaton.num_classes_] |= Automaton::kExtendable;
+      automaton.hash_.add(static_cast<uint32_t>(automaton.table_[i]));
     }
+    for (const uint8_t flags : automaton.flags_) automaton.hash_.add(flags);
+    for (const uint8_t byte_class : automaton.class_of_) automaton.hash_.add(byte_class);
+    automaton.hash_.add(static_cast<uint32_t>(automaton.counter_.loop));
   }
 };
 

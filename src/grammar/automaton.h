@@ -20,6 +20,24 @@
 
 namespace quire::grammar {
 
+// 128 bits, equal for equal contents.
+struct ContentHash {
+  uint64_t low = 0x243F6A8885A308D3u;
+  uint64_t high = 0x13198A2E03707344u;
+  bool operator==(const ContentHash&) const = default;
+  bool operator<(const ContentHash& other) const {
+    return low != other.low ? low < other.low : high < other.high;
+  }
+  void add(uint64_t value);
+  void add(const ContentHash& other) {
+    add(other.low);
+    add(other.high);
+  }
+};
+struct HashOfContentHash {
+  size_t operator()(const ContentHash& hash) const { return static_cast<size_t>(hash.low); }
+};
+
 // Immutable. The language is A, then min to max repetitions of X, then B; without a counter the language is
 // what the states accept.
 class Automaton {
@@ -58,6 +76,8 @@ class Automaton {
   bool continues(int32_t state, uint32_t count) const;
   bool nullable() const { return start_ != kDead && accepts(start_, 0); }
 
+  // Equal for automata with the same states and transitions. The limits of the counter do not matter.
+  const ContentHash& hash() const { return hash_; }
   size_t num_states() const { return flags_.size(); }
   size_t memory() const;
 
@@ -71,6 +91,7 @@ class Automaton {
   std::vector<int32_t> table_;  // [states, classes]
   std::vector<uint8_t> flags_;  // [states]
   Counter counter_;
+  ContentHash hash_;
 };
 
 // The automaton of an expression, without a counter.

@@ -72,7 +72,7 @@ bool Expressions::equal(const Node& a, std::span<const ExpressionId> parts_of_a,
 }
 
 ExpressionId Expressions::intern(Node node, std::span<const ExpressionId> parts) {
-  spend(1 + parts.size());
+  spend(3 + 2 * parts.size());
   node.hash = hash_of(node, parts);
   size_t mask = slots_.size() - 1;
   size_t i = static_cast<size_t>(node.hash) & mask;
@@ -273,18 +273,19 @@ ExpressionId Expressions::convert_new(const RegularNode* regular, int depth) {
 }
 
 ByteClasses Expressions::classes(ExpressionId id) {
-  std::vector<bool> seen(nodes_.size());
+  // A mark per node and call: there may be many lexemes, each of them small.
+  ++visit_;
+  visits_.resize(nodes_.size());
   std::vector<ExpressionId> pending = {id};
-  std::vector<bool> used(sets_.size());
+  std::vector<int32_t> used;
   const auto visit = [&](ExpressionId next) {
-    if (!seen[static_cast<size_t>(next)]) pending.push_back(next);
-    seen[static_cast<size_t>(next)] = true;
+    if (std::exchange(visits_[static_cast<size_t>(next)], visit_) != visit_) pending.push_back(next);
   };
   while (!pending.empty()) {
     const Node& node = this->node(pending.back());
     pending.pop_back();
     spend(1 + node.num_parts);
-    if (node.kind == Kind::kBytes) used[static_cast<size_t>(node.first)] = true;
+    if (node.kind == Kind::kBytes) used.push_back(node.first);
     if (node.kind == Kind::kConcat) visit(node.second);
     if (node.kind == Kind::kConcat || node.kind == Kind::kComplement || node.kind == Kind::kRepeat)
       visit(node.first);
@@ -304,8 +305,10 @@ ByteClasses Expressions::classes(ExpressionId id) {
     }
   };
   divide(available_);
-  for (size_t i = 0; i < sets_.size(); ++i) {
-    if (used[i] && count < 256) divide(sets_[i]);
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  for (const int32_t set : used) {
+    if (count < 256 && spend(64)) divide(sets_[static_cast<size_t>(set)]);
   }
   classes.example.resize(count);
   for (size_t byte = 256; byte-- > 0;) classes.example[classes.of[byte]] = static_cast<uint8_t>(byte);
@@ -339,7 +342,7 @@ ExpressionId Expressions::derivative(ExpressionId id, uint8_t byte_class) {
 ExpressionId Expressions::derive(ExpressionId id, uint8_t byte_class) {
   // Copies, because the tables grow meanwhile.
   const Node node = this->node(id);
-  spend(1 + node.num_parts);
+  spend(3 + 2 * node.num_parts);
   switch (node.kind) {
     case Kind::kConcat:
       return derive_concat(id, byte_class);
@@ -368,7 +371,7 @@ ExpressionId Expressions::derive_concat(ExpressionId id, uint8_t byte_class) {
   std::vector<ExpressionId> results;
   while (true) {
     const Node node = this->node(id);
-    spend(1);
+    spend(3);
     if (node.kind != Kind::kConcat) {
       results.push_back(derivative(id, byte_class));
       break;

@@ -14,7 +14,7 @@
 
 namespace quire::grammar {
 
-// What compiling may still cost. Shared by all lexemes of a grammar.
+// The remaining cost that compiling may have. Shared by all lexemes of a grammar.
 class Budget {
  public:
   explicit Budget(const Limits& limits) : limits_(limits), steps_(limits.steps), states_(limits.states) {}
@@ -139,6 +139,8 @@ class Expressions {
   std::vector<int32_t> slots_;  // ids of nodes by hash; -1 = free
   std::vector<Regular> added_;  // kept alive, because the next member is keyed by address
   std::unordered_map<const RegularNode*, ExpressionId> converted_;
+  std::vector<uint32_t> visits_;  // [nodes] the last call of classes() that visited a node
+  uint32_t visit_ = 0;
   ByteSet available_ = ByteSet().set();
   std::vector<uint8_t> example_;
   IdMap derivatives_;

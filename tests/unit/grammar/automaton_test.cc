@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace quire::grammar {
+namespace quire::grammar::automaton_test {
 namespace {
 
 Regular byte_between(char first, char last) {
@@ -120,4 +120,4 @@ TEST(Languages, AnswerQuestionsOfFrontEnds) {
 }
 
 }  // namespace
-}  // namespace quire::grammar
+}  // namespace quire::grammar::automaton_test
