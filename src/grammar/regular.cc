@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 #include <utility>
 
 namespace quire::grammar {
@@ -38,8 +39,9 @@ std::vector<Regular> flattened(std::vector<Regular> parts, Kind kind) {
 // Without nodes that occur twice. Languages that are equal but were built twice remain.
 void remove_duplicates(std::vector<Regular>& parts) {
   std::vector<Regular> unique;
+  std::unordered_set<const RegularNode*> seen;
   for (Regular& part : parts) {
-    if (std::find(unique.begin(), unique.end(), part) == unique.end()) unique.push_back(std::move(part));
+    if (seen.insert(part.get()).second) unique.push_back(std::move(part));
   }
   parts = std::move(unique);
 }
