@@ -233,4 +233,18 @@ void fold_ascii_case(CharacterSet& set) {
   }
 }
 
+Regular CharacterLanguages::of(const CharacterSet& set) {
+  std::vector<std::pair<char32_t, char32_t>> key;
+  key.reserve(set.size());
+  for (const CharacterRange& range : set) key.emplace_back(range.first, range.last);
+  const auto found = languages_.find(key);
+  if (found != languages_.end()) return found->second;
+  // A range of characters with several bytes is a few sequences of sets.
+  for (const CharacterRange& range : set) budget_.charge(range.last < 0x80 ? 1 : 64);
+  if (budget_.exceeded()) return nothing();
+  Regular language = encode_ ? encode_(set) : characters(set);
+  languages_.emplace(std::move(key), language);
+  return language;
+}
+
 }  // namespace quire::grammar

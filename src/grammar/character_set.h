@@ -1,11 +1,16 @@
 // Sets of characters that regular expressions and grammars name: \d, \w, \s and properties such as \p{Lu}.
-// Free functions without state; thread-safe.
+// The free functions have no state and are thread-safe.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "grammar/memory_budget.h"
 #include "grammar/regular.h"
 
 namespace quire::grammar {
@@ -32,5 +37,26 @@ CharacterSet complement_set(CharacterSet set);
 
 // Adds the other case of all ASCII letters in the set.
 void fold_ascii_case(CharacterSet& set);
+
+// How one character out of the ranges is written, such as `characters`.
+using CharacterEncoding = std::function<Regular(std::span<const CharacterRange>)>;
+
+// The languages of sets of characters. Sets that occur several times share one expression. Owned by the
+// parser of one specification.
+class CharacterLanguages {
+ public:
+  // An empty `encode` stands for UTF-8. The budget outlives this object.
+  CharacterLanguages(CharacterEncoding encode, MemoryBudget& budget)
+      : encode_(std::move(encode)), budget_(budget) {}
+
+  // Nothing, and an exceeded budget, if the set is too large.
+  Regular of(const CharacterSet& set);
+  Regular of(char32_t character) { return of({{character, character}}); }
+
+ private:
+  CharacterEncoding encode_;
+  MemoryBudget& budget_;
+  std::map<std::vector<std::pair<char32_t, char32_t>>, Regular> languages_;
+};
 
 }  // namespace quire::grammar

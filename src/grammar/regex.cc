@@ -1,6 +1,5 @@
 #include "grammar/regex.h"
 
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +13,7 @@
 namespace quire::grammar {
 namespace {
 
+constexpr std::string_view kTooLarge = "this regular expression takes too much memory";
 constexpr std::string_view kQuantifiers = "*+?";
 
 struct Quantifier {
@@ -33,7 +33,8 @@ class RegexParser : private RegexScanner {
   RegexParser(std::string_view pattern, const RegexOptions& options)
       : RegexScanner(pattern, options.dialect == RegexOptions::Dialect::kPython),
         options_(options),
-        budget_{static_cast<int64_t>(options.limits.memory_bytes)} {}
+        budget_{static_cast<int64_t>(options.limits.memory_bytes)},
+        languages_(options.encode, budget_) {}
 
   Result<Regular> parse();
 
@@ -64,9 +65,8 @@ class RegexParser : private RegexScanner {
   void charge(size_t parts);
 
   const RegexOptions& options_;
-  RegexBudget budget_;
-  // Languages of sets that occurred already.
-  std::map<std::vector<std::pair<char32_t, char32_t>>, Regular> languages_;
+  MemoryBudget budget_;
+  CharacterLanguages languages_;
 };
 
 Result<Regular> RegexParser::parse() {
@@ -84,7 +84,7 @@ Result<Regular> RegexParser::parse() {
   if (failed()) return invalid_argument(message_);
   const Regular any_text = repeat(language_of(complement_set({})), 0);
   const auto language = regex_language(tree, options_.search, any_text, language_of({{'\n', '\n'}}), budget_);
-  if (!language) return invalid_argument("byte 0: this regular expression takes too much memory");
+  if (!language) return invalid_argument(cat("byte 0: ", kTooLarge));
   return *language;
 }
 
@@ -432,20 +432,12 @@ RegexNode RegexParser::character_node(size_t begin, char32_t c) {
 }
 
 void RegexParser::charge(size_t parts) {
-  if (!budget_.charge(parts)) fail(position_, "this regular expression takes too much memory");
+  if (!budget_.charge(parts)) fail(position_, kTooLarge);
 }
 
 Regular RegexParser::language_of(const CharacterSet& set) {
-  std::vector<std::pair<char32_t, char32_t>> key;
-  key.reserve(set.size());
-  for (const CharacterRange& range : set) key.emplace_back(range.first, range.last);
-  const auto found = languages_.find(key);
-  if (found != languages_.end()) return found->second;
-  // A range of characters with several bytes is a few sequences of sets.
-  for (const CharacterRange& range : set) charge(range.last < 0x80 ? 1 : 64);
-  if (failed()) return nothing();
-  Regular language = options_.encode ? options_.encode(set) : characters(set);
-  languages_.emplace(std::move(key), language);
+  Regular language = languages_.of(set);
+  if (budget_.exceeded()) fail(position_, kTooLarge);
   return language;
 }
 

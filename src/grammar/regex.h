@@ -3,11 +3,10 @@
 // supported, is refused with its position. Thread-safe.
 #pragma once
 
-#include <functional>
-#include <span>
 #include <string_view>
 
 #include "base/error.h"
+#include "grammar/character_set.h"
 #include "grammar/limits.h"
 #include "grammar/regular.h"
 
@@ -32,7 +31,7 @@ struct RegexOptions {
   bool search = false;
   // How one character out of the ranges is written; `characters` (UTF-8) if empty. A front end can pass the
   // escaped forms within a JSON string.
-  std::function<Regular(std::span<const CharacterRange>)> encode;
+  CharacterEncoding encode;
   Limits limits;
 };
 

@@ -48,7 +48,7 @@ struct Tail {
 // that anchors and look-ahead become operations on these.
 class TailTranslator {
  public:
-  TailTranslator(const RegexNode& tree, const Regular& any_text, const Regular& newline, RegexBudget& budget)
+  TailTranslator(const RegexNode& tree, const Regular& any_text, const Regular& newline, MemoryBudget& budget)
       : any_text_(any_text),
         last_newline_(any_of({empty_text(), newline})),
         negates_start_(negates_start(tree)),
@@ -66,7 +66,7 @@ class TailTranslator {
   Regular any_text_;
   Regular last_newline_;
   bool negates_start_;
-  RegexBudget& budget_;
+  MemoryBudget& budget_;
 };
 
 Regular TailTranslator::join(const Regular& a, const Regular& b) {
@@ -106,7 +106,7 @@ Tail TailTranslator::translate_look_ahead(const RegexNode& node, const Tail& res
 }
 
 Tail TailTranslator::translate(const RegexNode& node, const Tail& rest) {
-  if (budget_.bytes < 0) return {nothing(), nothing()};
+  if (budget_.exceeded()) return {nothing(), nothing()};
   const auto empty_if_ended = [](const Regular& tail) { return tail->nullable ? empty_text() : nothing(); };
   switch (node.kind) {
     case NodeKind::kPlain: {
@@ -203,15 +203,8 @@ std::optional<RegexNode> repeat_node(RegexNode part, uint32_t min, uint32_t max)
       .kind = NodeKind::kRepeat, .language = std::move(language), .parts = std::move(parts), .min = min};
 }
 
-bool RegexBudget::charge(size_t parts) {
-  // A node with its reference counts, and two copies of its parts.
-  constexpr int64_t kNodeBytes = 160;
-  bytes -= kNodeBytes + static_cast<int64_t>(2 * parts * sizeof(Regular));
-  return bytes >= 0;
-}
-
 std::optional<Regular> regex_language(const RegexNode& tree, bool search, const Regular& any_text,
-                                      const Regular& newline, RegexBudget& budget) {
+                                      const Regular& newline, MemoryBudget& budget) {
   const Regular around = search ? any_text : empty_text();
   TailTranslator translator(tree, any_text, newline, budget);
   const Tail tail = translator.translate(tree, {around, around});
@@ -221,7 +214,7 @@ std::optional<Regular> regex_language(const RegexNode& tree, bool search, const 
     Regular later = concat({negated ? minus(any_text, empty_text()) : any_text, tail.later});
     language = tail.first == tail.later && !negated ? later : any_of({tail.first, later});
   }
-  if (budget.bytes < 0) return std::nullopt;
+  if (budget.exceeded()) return std::nullopt;
   return language;
 }
 

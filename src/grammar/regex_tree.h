@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "grammar/memory_budget.h"
 #include "grammar/regular.h"
 
 namespace quire::grammar {
@@ -40,16 +41,9 @@ RegexNode union_node(std::vector<RegexNode> parts);
 // parts[0] min to max times. Nothing if a repeat of such a node is not supported.
 std::optional<RegexNode> repeat_node(RegexNode part, uint32_t min, uint32_t max);
 
-// Memory that the translation may take, in bytes. Counts down; below zero, the translation stops early.
-struct RegexBudget {
-  int64_t bytes = 0;
-  // Takes the bytes of a new expression with `parts` parts.
-  bool charge(size_t parts);
-};
-
 // The texts that the tree matches as a whole, or in which it matches a part if `search`. `any_text` is the
 // language of all texts, `newline` that of the text "\n". Nothing if the budget is exceeded.
 std::optional<Regular> regex_language(const RegexNode& tree, bool search, const Regular& any_text,
-                                      const Regular& newline, RegexBudget& budget);
+                                      const Regular& newline, MemoryBudget& budget);
 
 }  // namespace quire::grammar

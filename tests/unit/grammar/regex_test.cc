@@ -274,17 +274,14 @@ TEST(Regex, BoundsTheCostOfHostilePatterns) {
   // Of these, some are accepted and some exceed the memory; all end soon.
   const std::string open = repeated("(", 99);
   for (const std::string& pattern :
-       {std::string(1U << 20, 'a'), repeated("ab|", 300'000), repeated("a?", 500'000),
-        repeated("\\p{L}", 200'000), "[" + repeated("\\p{L}", 200'000) + "]", repeated("(?:^|a)", 100'000),
-        repeated("(?=a)", 200'000), repeated("$", 1'000'000), repeated("[^\u00e9-\u00ea\u00ec]", 100'000),
-        open + repeated("ab)", 99), open + std::string(900'000, 'a') + repeated("b)", 99),
+       {std::string(1U << 20, 'a'), repeated("ab|", 60'000), repeated("a?", 20'000),
+        repeated("\\p{L}", 40'000), "[" + repeated("\\p{L}", 40'000) + "]", repeated("(?:^|a)", 20'000),
+        repeated("(?=a)", 40'000), repeated("$", 200'000), repeated("[^\u00e9-\u00ea\u00ec]", 20'000),
+        open + repeated("ab)", 99), open + std::string(200'000, 'a') + repeated("b)", 99),
         "^" + repeated("(?:", 98) + "^a" + repeated(")+", 98),
-        repeated("(?!^a|", 90) + "b" + repeated(")", 90), repeated("{1", 500'000),
-        repeated("(?<", 300'000)}) {
-    for (const bool search : {false, true}) {
-      const auto language = parse_regex(pattern, {.search = search, .encode = {}, .limits = {}});
-      EXPECT_TRUE(language.ok() || language.failure().message.substr(0, 5) == "byte ");
-    }
+        repeated("(?!^a|", 90) + "b" + repeated(")", 90), repeated("{1", 20'000), repeated("(?<", 60'000)}) {
+    const auto language = parse_regex(pattern, kSearch);
+    EXPECT_TRUE(language.ok() || language.failure().message.substr(0, 5) == "byte ");
   }
 }
 
