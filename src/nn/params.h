@@ -26,7 +26,7 @@ namespace quire {
 
 // How a parameter is split over tensor-parallel ranks, in Megatron's terms, which refer to Wᵀ:
 // column-parallel splits `out`, the rows of the stored matrix; row-parallel splits `in`, its columns.
-enum class ShardKind : uint8_t { kReplicated, kColumn, kRow, kVocab, kExpert };
+enum class ShardKind : uint8_t { kReplicated, kColumn, kRow, kVocab };
 struct Split {
   ShardKind kind = ShardKind::kReplicated;
   int64_t unit =

@@ -14,8 +14,6 @@
 
 namespace quire {
 
-enum class Device : uint8_t { kCpu, kCuda };
-
 // Up to four dimensions, outermost first.
 class Shape {
  public:

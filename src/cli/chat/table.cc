@@ -114,10 +114,6 @@ std::string render_row(const std::vector<std::string>& cells, Style style, const
 
 }  // namespace
 
-bool is_table_row(std::string_view line) {
-  return trimmed(line).starts_with('|');
-}
-
 std::string render_table(const std::vector<std::string>& lines, int width) {
   if (lines.size() < 2) return {};
   std::vector<std::vector<std::string>> rows;

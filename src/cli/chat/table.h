@@ -2,13 +2,9 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace quire::cli {
-
-// True if `line` may be a row of a table: it starts with a vertical bar, after optional spaces.
-bool is_table_row(std::string_view line);
 
 // Renders the lines of a table for a terminal with `width` columns: cells are wrapped if the table is wider.
 // Returns an empty string if the lines are not a table, because the second one is not a delimiter row.

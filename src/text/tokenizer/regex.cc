@@ -202,15 +202,6 @@ std::string translate_regex(std::string_view pattern) {
   return Translator(pattern).run();
 }
 
-std::string escape_regex(std::string_view literal) {
-  std::string out;
-  for (const char c : literal) {
-    if (std::string_view("\\^$.|?*+()[]{}-#&~ \t\n\r\f\v").find(c) != std::string_view::npos) out += '\\';
-    out += c;
-  }
-  return out;
-}
-
 struct Regex::Code {
   pcre2_code* code = nullptr;
   Code() = default;

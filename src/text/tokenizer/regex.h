@@ -39,7 +39,4 @@ class Regex {
 // matches a hexadecimal digit.
 std::string translate_regex(std::string_view pattern);
 
-// Escapes all characters that have a special meaning in regular expressions.
-std::string escape_regex(std::string_view literal);
-
 }  // namespace quire::tokenizer
