@@ -23,6 +23,121 @@ void norm_heads(const OpRunner& run, const AttentionSpec& spec, const Norm& norm
   apply(run, norm, view, view);
 }
 
+// One call of Attention::attend.
+struct AttentionStep {
+  const Attention& layer;
+  const AttentionSpec& spec;
+  const OpRunner& run;
+  const MixerArgs& args;
+  TensorView qkv;    // [rows, qkv_size]
+  TensorView heads;  // [rows, result_size]
+  TensorView queries;
+  TensorView keys;  // empty, as k and v, if the layer shares a cache
+  TensorView q;     // [rows, heads, head_dim], as the next two
+  TensorView k;
+  TensorView v;
+  KvCacheView cache;
+  KvScales scales;
+
+  AttentionStep(const Attention& attention, const OpRunner& runner, const MixerArgs& mixer_args,
+                const TensorView& projected, const TensorView& result)
+      : layer(attention),
+        spec(attention.spec),
+        run(runner),
+        args(mixer_args),
+        qkv(projected),
+        heads(result),
+        queries(column_slice(qkv, 0, spec.q_size())),
+        q(head_view(queries, spec.num_heads)),
+        cache(args.kv) {
+    if (!spec.shares_cache()) {
+      keys = column_slice(qkv, spec.keys_begin(), spec.values_begin());
+      k = head_view(keys, spec.num_kv_heads);
+      v = head_view(column_slice(qkv, spec.values_begin(), spec.qkv_size()), spec.num_kv_heads);
+    }
+    // The cache has the sizes of the largest layer.
+    cache.num_kv_heads = spec.num_kv_heads;
+    cache.head_dim = spec.head_dim;
+    cache.value_dim = spec.value_dim;
+    const bool fp8 = cache.dtype == DType::kF8E4M3 || cache.dtype == DType::kF8E5M2;
+    if (fp8 && !spec.relative) scales = layer.kv_scales.value_or(KvScales{});
+  }
+
+  void multiply(const TensorView& view, float factor) const {
+    if (factor != 1.0F) run(ops::ScaleSoftcap{.x = view, .scale = factor});
+  }
+};
+
+// Normalizes, clamps and rotates queries, keys and values in place.
+void prepare_heads(const AttentionStep& step) {
+  const AttentionSpec& spec = step.spec;
+  const auto norm_queries_and_keys = [&] {
+    if (step.layer.q_norm) norm_heads(step.run, spec, *step.layer.q_norm, step.queries);
+    if (step.layer.k_norm) norm_heads(step.run, spec, *step.layer.k_norm, step.keys);
+  };
+  const Rope* rope = step.args.rope;
+  if (!spec.qk_norm_after_rope) norm_queries_and_keys();
+  if (spec.clip_qkv > 0.0F) step.run(ops::Clamp{.x = step.qkv, .low = -spec.clip_qkv, .high = spec.clip_qkv});
+  if (rope != nullptr && !spec.shares_cache())
+    apply(step.run, *rope, step.q, step.k, step.args.batch.positions);
+  if (rope != nullptr && spec.shares_cache())
+    apply_to_queries(step.run, *rope, step.q, step.args.batch.positions);
+  if (spec.qk_norm_after_rope) norm_queries_and_keys();
+  if (step.layer.v_norm) apply(step.run, *step.layer.v_norm, step.v, step.v);
+}
+
+// Writes keys and values to the cache, divided by its scales.
+void write_kv(const AttentionStep& step) {
+  step.multiply(step.k, 1.0F / step.scales.keys);
+  step.multiply(step.v, 1.0F / step.scales.values);
+  step.run(ops::KvWrite{
+      .cache = step.cache, .k = step.k, .v = step.v, .slot_mapping = step.args.batch.slot_mapping});
+}
+
+// heads = softmax(q k^T) v, over the cache, or over the tokens of the step if scores depend on distances.
+void attend_heads(const AttentionStep& step, const SparseMask& chosen) {
+  const AttentionSpec& spec = step.spec;
+  const TensorView result = head_view(step.heads, spec.num_heads);
+  const SharedTables& tables = step.args.tables;
+  if (spec.relative) {
+    const auto* data = step.layer.relative.as<float>();
+    const RelativeParams params{
+        .scale = spec.params.scale,
+        .buckets = spec.relative->buckets,
+        .num_buckets = spec.relative->num_buckets,
+        .bias = tables.relative_bias.as<float>(),
+        .keys = data,
+        .queries = data == nullptr ? data : data + spec.relative->num_buckets * spec.q_size()};
+    step.run(ops::RelativeAttention{.out = result,
+                                    .q = step.q,
+                                    .k = step.k,
+                                    .v = step.v,
+                                    .batch = step.args.batch.attention,
+                                    .params = params});
+    return;
+  }
+  AttentionParams params = spec.params;
+  params.scale *= step.scales.keys;
+  params.chosen = chosen;
+  params.sinks = step.layer.sinks.as<float>();
+  if (!tables.alibi_slopes.empty()) params.alibi_slopes = tables.alibi_slopes.data();
+  step.run(ops::PagedAttention{
+      .out = result, .q = step.q, .cache = step.cache, .batch = step.args.batch.attention, .params = params});
+}
+
+// out = o_proj(norm(gate(heads))) (+ residual).
+void project_heads(const AttentionStep& step) {
+  const AttentionSpec& spec = step.spec;
+  step.multiply(step.heads, step.scales.values);
+  if (spec.num_gates > 0)
+    step.run(ops::Gate{.out = step.heads,
+                       .x = step.heads,
+                       .gate = column_slice(step.qkv, spec.q_size(), spec.keys_begin()),
+                       .activation = spec.gate_activation});
+  if (step.layer.sub_norm) apply(step.run, *step.layer.sub_norm, step.heads, step.heads);
+  apply(step.run, step.layer.o_proj, step.args.out, step.heads, step.args.residual);
+}
+
 Buffer buffer_of(const std::vector<float>& values) {
   Buffer buffer(values.size() * sizeof(float));
   std::ranges::copy(values, buffer.as<float>());
@@ -67,72 +182,11 @@ void Attention::forward(const OpRunner& run, const MixerArgs& args) const {
 
 void Attention::attend(const OpRunner& run, const MixerArgs& args, const TensorView& qkv,
                        const TensorView& heads, const SparseMask& chosen) const {
-  const bool own_kv = !spec.shares_cache();
-  // The cache has the sizes of the largest layer.
-  KvCacheView cache = args.kv;
-  cache.num_kv_heads = spec.num_kv_heads;
-  cache.head_dim = spec.head_dim;
-  cache.value_dim = spec.value_dim;
-  const bool fp8 = !spec.relative && (cache.dtype == DType::kF8E4M3 || cache.dtype == DType::kF8E5M2);
-  const KvScales scales = fp8 ? kv_scales.value_or(KvScales{}) : KvScales{};
-  const auto multiply = [&](const TensorView& view, float factor) {
-    if (factor != 1.0F) run(ops::ScaleSoftcap{.x = view, .scale = factor});
-  };
-  const TensorView queries = column_slice(qkv, 0, spec.q_size());
-  const TensorView q = head_view(queries, spec.num_heads);
-  TensorView keys;
-  TensorView k;
-  TensorView v;
-  if (own_kv) {
-    keys = column_slice(qkv, spec.keys_begin(), spec.values_begin());
-    k = head_view(keys, spec.num_kv_heads);
-    v = head_view(column_slice(qkv, spec.values_begin(), spec.qkv_size()), spec.num_kv_heads);
-  }
-  const auto norm_queries_and_keys = [&] {
-    if (q_norm) norm_heads(run, spec, *q_norm, queries);
-    if (k_norm) norm_heads(run, spec, *k_norm, keys);
-  };
-  if (!spec.qk_norm_after_rope) norm_queries_and_keys();
-  if (spec.clip_qkv > 0.0F) run(ops::Clamp{.x = qkv, .low = -spec.clip_qkv, .high = spec.clip_qkv});
-  if (args.rope != nullptr && own_kv) apply(run, *args.rope, q, k, args.batch.positions);
-  if (args.rope != nullptr && !own_kv) apply_to_queries(run, *args.rope, q, args.batch.positions);
-  if (spec.qk_norm_after_rope) norm_queries_and_keys();
-  if (v_norm) apply(run, *v_norm, v, v);
-  const TensorView result = head_view(heads, spec.num_heads);
-  if (spec.relative) {
-    const int64_t hidden = spec.q_size();
-    const auto* data = relative.as<float>();
-    const RelativeParams params{
-        .scale = spec.params.scale,
-        .buckets = spec.relative->buckets,
-        .num_buckets = spec.relative->num_buckets,
-        .bias = args.tables.relative_bias.as<float>(),
-        .keys = data,
-        .queries = data == nullptr ? data : data + spec.relative->num_buckets * hidden};
-    run(ops::RelativeAttention{
-        .out = result, .q = q, .k = k, .v = v, .batch = args.batch.attention, .params = params});
-  } else {
-    if (own_kv) {
-      multiply(k, 1.0F / scales.keys);
-      multiply(v, 1.0F / scales.values);
-      run(ops::KvWrite{.cache = cache, .k = k, .v = v, .slot_mapping = args.batch.slot_mapping});
-    }
-    AttentionParams params = spec.params;
-    params.scale *= scales.keys;
-    params.chosen = chosen;
-    params.sinks = sinks.as<float>();
-    if (!args.tables.alibi_slopes.empty()) params.alibi_slopes = args.tables.alibi_slopes.data();
-    run(ops::PagedAttention{
-        .out = result, .q = q, .cache = cache, .batch = args.batch.attention, .params = params});
-  }
-  multiply(heads, scales.values);
-  if (spec.num_gates > 0)
-    run(ops::Gate{.out = heads,
-                  .x = heads,
-                  .gate = column_slice(qkv, spec.q_size(), spec.keys_begin()),
-                  .activation = spec.gate_activation});
-  if (sub_norm) apply(run, *sub_norm, heads, heads);
-  apply(run, o_proj, args.out, heads, args.residual);
+  const AttentionStep step(*this, run, args, qkv, heads);
+  prepare_heads(step);
+  if (!spec.relative && !spec.shares_cache()) write_kv(step);
+  attend_heads(step, chosen);
+  project_heads(step);
 }
 
 void Attention::visit_qk_norms(ParamVisitor& visitor) {
