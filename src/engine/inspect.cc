@@ -60,15 +60,12 @@ int64_t intermediate_size_of(const ModelSpec& spec) {
 // Heads of the first layer with attention. Heads of latent attention are those before compression.
 void describe_attention(const ModelSpec& spec, ModelReport& report) {
   for (const LayerSpec& layer : spec.layers) {
-    const KvShape shape = kv_shape(layer);
+    const KvShape reported = mixer_traits(layer).reported_heads;
+    const KvShape shape = reported.num_heads > 0 ? reported : kv_shape(layer);
     if (shape.num_kv_heads == 0) continue;
     report.num_heads = shape.num_heads;
     report.num_kv_heads = shape.num_kv_heads;
     report.head_dim = shape.head_dim;
-    if (const auto* mla = std::get_if<MlaSpec>(&layer.mixer)) {
-      report.num_kv_heads = mla->num_heads;
-      report.head_dim = mla->query_dim();
-    }
     return;
   }
 }

@@ -29,22 +29,10 @@ struct LayerKind {
 
 // The part of the past that the layer's queries attend to.
 KvGroupSpec retention_of(const ModelSpec& spec, const LayerSpec& layer) {
-  const AttentionSpec* attention = attention_of(layer);
-  const auto* compressed = std::get_if<CompressedAttentionSpec>(&layer.mixer);
-  int32_t chunk = 0;
-  int32_t window = 0;
-  bool scans_all_keys = false;
-  if (attention != nullptr) {
-    chunk = attention->params.chunk;
-    window = chunk > 0 ? chunk : attention->params.window;
-    scans_all_keys = attention->indexer.has_value();
-  } else if (compressed != nullptr) {
-    window = compressed->window;
-    scans_all_keys = compressed->indexer || compressed->compressed_tokens > 0;
-  }
-  const bool longer_than_model = spec.max_model_len > 0 && window >= spec.max_model_len;
-  if (window == 0 || scans_all_keys || longer_than_model || spec.bidirectional) return {};
-  return {chunk > 0 ? KvGroupKind::kChunked : KvGroupKind::kSlidingWindow, window, {}};
+  const MixerTraits traits = mixer_traits(layer);
+  const bool longer_than_model = spec.max_model_len > 0 && traits.window >= spec.max_model_len;
+  if (traits.window == 0 || longer_than_model || spec.bidirectional) return {};
+  return {traits.chunked ? KvGroupKind::kChunked : KvGroupKind::kSlidingWindow, traits.window, {}};
 }
 
 // The part of the past that covers what both keep.

@@ -89,7 +89,7 @@ std::vector<ScalableInput> scalable_inputs(const Checkpoint& checkpoint, int32_t
   const ModelSpec spec = parse_checkpoint(checkpoint);
   const LayerSpec& own = spec.layers[static_cast<size_t>(layer)];
   // All uses of a shared block would have to be scaled with it.
-  if (own.shared_block || std::holds_alternative<CompressedAttentionSpec>(own.mixer)) return {};
+  if (own.shared_block || !mixer_traits(own).scales_move) return {};
   const TensorResolver resolver(spec, checkpoint);
   std::vector<ListedParam> params =
       list_params({spec, nullptr, {ModelEnds::kNone, layer, layer + 1}}, resolver);

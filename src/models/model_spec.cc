@@ -24,8 +24,25 @@ auto visit_attention(const LayerSpec& layer, F&& f) {
 
 const AttentionSpec* attention_of(const LayerSpec& layer) {
   if (layer.shared_block) return &layer.shared_block->attention;
-  if (const auto* parallel = std::get_if<ParallelMixerSpec>(&layer.mixer)) return &parallel->attention;
-  return std::get_if<AttentionSpec>(&layer.mixer);
+  return std::visit(
+      [](const auto& spec) -> const AttentionSpec* {
+        if constexpr (requires { grouped_attention(spec); }) return grouped_attention(spec);
+        return nullptr;
+      },
+      layer.mixer);
+}
+
+MixerTraits mixer_traits(const LayerSpec& layer) {
+  const auto own = std::visit(
+      [](const auto& spec) {
+        if constexpr (requires { mixer_traits(spec); }) return mixer_traits(spec);
+        return MixerTraits{};
+      },
+      layer.mixer);
+  if (!layer.shared_block) return own;
+  MixerTraits traits = mixer_traits(layer.shared_block->attention);
+  traits.overwrites_input = own.overwrites_input;
+  return traits;
 }
 
 KvShape kv_shape(const LayerSpec& layer) {
@@ -60,8 +77,7 @@ AttentionLimits attention_limits(const ModelSpec& spec, int64_t max_model_len) {
     const KvShape shape = kv_shape(layer);
     limits.num_heads = std::max(limits.num_heads, shape.num_heads);
     limits.head_dim = std::max(limits.head_dim, shape.head_dim);
-    if (std::holds_alternative<CompressedAttentionSpec>(layer.mixer))
-      limits.slots = compressed_places(max_model_len);
+    if (mixer_traits(layer).compresses_keys) limits.slots = compressed_places(max_model_len);
   }
   return limits;
 }
@@ -72,9 +88,8 @@ int32_t block_unit(const ModelSpec& spec, int32_t block_size) {
   const int32_t keys = block_size % 16 == 0 ? 16 : 1;
   int32_t unit = 1;
   for (const LayerSpec& layer : spec.layers) {
-    const auto* compressed = std::get_if<CompressedAttentionSpec>(&layer.mixer);
-    if (compressed != nullptr && compressed->compressed_tokens > 0 && compressed->indexer)
-      unit = std::lcm(unit, keys * compressed->compressed_tokens);
+    const int32_t tokens = mixer_traits(layer).tokens_per_indexed_key;
+    if (tokens > 1) unit = std::lcm(unit, keys * tokens);
   }
   return unit;
 }

@@ -21,6 +21,7 @@
 #include "nn/lightning_spec.h"
 #include "nn/mamba1_spec.h"
 #include "nn/mamba_spec.h"
+#include "nn/mixer_traits.h"
 #include "nn/mla_spec.h"
 #include "nn/mlp_spec.h"
 #include "nn/moa_spec.h"
@@ -163,6 +164,9 @@ inline int64_t embedding_size_of(const ModelSpec& spec) {
 
 // The layer's multi-head or grouped-query attention, wherever it has one; null = none.
 const AttentionSpec* attention_of(const LayerSpec& layer);
+
+// What generic code asks about the attention of the layer's shared block, or about its mixer.
+MixerTraits mixer_traits(const LayerSpec& layer);
 
 // The attention heads of a layer, or of its shared block; num_kv_heads 0 = none.
 KvShape kv_shape(const LayerSpec& layer);

@@ -328,9 +328,9 @@ void ModelTraversal::layers() {
 void ModelTraversal::layer(int32_t index, DecoderLayer& out) {
   const LayerSpec& own = spec_.layers[static_cast<size_t>(index)];
   // Scales cannot be moved into a norm whose output a router, a parallel branch or the residual also reads.
-  const bool compressed = std::holds_alternative<CompressedAttentionSpec>(own.mixer);
-  const bool movable = !spec_.parallel_residual && !spec_.postnorm && !compressed;
-  const bool into_mixer = movable && !own.shared_block && !std::holds_alternative<MlaSpec>(own.mixer);
+  const MixerTraits traits = mixer_traits(own);
+  const bool movable = !spec_.parallel_residual && !spec_.postnorm && traits.scales_move;
+  const bool into_mixer = movable && !own.shared_block && traits.input_scales_move;
   const bool into_mlp = movable && !own.feed_forward.moe;
   InputSpec x{.size = spec_.hidden_size, .layer = index, .num_layers = spec_.num_layers()};
 
@@ -342,6 +342,7 @@ void ModelTraversal::layer(int32_t index, DecoderLayer& out) {
         if constexpr (!std::is_same_v<Spec, std::monostate>) out.mixer = make_mixer(spec);
       },
       own.mixer);
+  out.mixer_overwrites_input = traits.overwrites_input;
   x.norm = into_mixer ? layer::kInputNorm : ParamId{};
   if (out.mixer) out.mixer->visit(x, visitor_);
   out.mixer_join = join(own.mixer_branch, layer::kPostAttentionNorm);

@@ -156,6 +156,13 @@ int64_t kv_bytes(const AttentionSpec& spec, DType dtype, int32_t block_size) {
   return spec.indexer ? own + kv_part_bytes(dtype, block_size, 1, spec.indexer->dim) : own;
 }
 
+// An indexer reads the keys of all tokens.
+MixerTraits mixer_traits(const AttentionSpec& spec) {
+  if (spec.indexer) return {.masks = spec.indexer->masks()};
+  const bool chunked = spec.params.chunk > 0;
+  return {.window = chunked ? spec.params.chunk : spec.params.window, .chunked = chunked};
+}
+
 std::unique_ptr<Mixer> make_mixer(const AttentionSpec& spec) {
   return std::make_unique<Attention>(spec);
 }

@@ -7,6 +7,7 @@
 
 #include "nn/indexer_spec.h"
 #include "nn/kv_shape.h"
+#include "nn/mixer_traits.h"
 #include "nn/norm_spec.h"
 #include "nn/param_id.h"
 #include "ops/op_table.h"
@@ -81,6 +82,10 @@ struct AttentionSpec {
 
 KvShape kv_shape(const AttentionSpec& spec);
 int64_t kv_bytes(const AttentionSpec& spec, DType dtype, int32_t block_size);
+MixerTraits mixer_traits(const AttentionSpec& spec);
+inline const AttentionSpec* grouped_attention(const AttentionSpec& spec) {
+  return &spec;
+}
 std::unique_ptr<Mixer> make_mixer(const AttentionSpec& spec);
 
 // The table of relative scores that all layers share, SharedTables::relative_bias.

@@ -339,6 +339,17 @@ RecurrentSizes CompressedAttentionSpec::recurrent() const {
   return out;
 }
 
+// Compressed keys of all tokens are read, and so is the window of the tokens that they were made of.
+MixerTraits mixer_traits(const CompressedAttentionSpec& spec) {
+  const bool compresses = spec.compressed_tokens > 0;
+  return {.window = compresses || spec.indexer ? 0 : spec.window,
+          .masks = 1,
+          .compresses_keys = true,
+          .tokens_per_indexed_key = compresses && spec.indexer ? spec.compressed_tokens : 1,
+          .scales_move = false,
+          .input_scales_move = false};
+}
+
 // A block has at most as many slots for compressed keys as for tokens, and the last block may be incomplete.
 int64_t compressed_places(int64_t tokens) {
   constexpr int64_t kMostSlots = 1024;

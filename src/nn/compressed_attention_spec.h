@@ -5,6 +5,7 @@
 
 #include "nn/indexer_spec.h"
 #include "nn/kv_shape.h"
+#include "nn/mixer_traits.h"
 #include "nn/norm_spec.h"
 #include "nn/param_id.h"
 #include "nn/recurrent_spec.h"
@@ -58,6 +59,7 @@ struct CompressedAttentionSpec {
 
 KvShape kv_shape(const CompressedAttentionSpec& spec);
 int64_t kv_bytes(const CompressedAttentionSpec& spec, DType dtype, int32_t block_size);
+MixerTraits mixer_traits(const CompressedAttentionSpec& spec);
 std::unique_ptr<Mixer> make_mixer(const CompressedAttentionSpec& spec);
 
 // Maximum number of cache slots of a sequence with `tokens` tokens.

@@ -48,10 +48,8 @@ class Mixer {
   virtual ~Mixer() = default;
   // Names the parameters. x: the layer's input.
   virtual void visit(const InputSpec& x, ParamVisitor& visitor) = 0;
-  // out = mixer(x) (+ residual).
+  // out = mixer(x) (+ residual). With MixerTraits::overwrites_input, out must not be x.
   virtual void forward(const OpRunner& run, const MixerArgs& args) const = 0;
-  // Whether forward() overwrites x and adds no residual; out must then not be x.
-  virtual bool overwrites_input() const { return false; }
   // Lays out the scratch memory that forward() needs in MixerArgs::work.
   virtual void count_scratch(ScratchLayout& layout) const = 0;
 };

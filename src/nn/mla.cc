@@ -230,6 +230,15 @@ int64_t kv_bytes(const MlaSpec& spec, DType dtype, int32_t block_size) {
   return spec.has_indexer ? own + kv_part_bytes(dtype, block_size, 1, spec.index.dim) : own;
 }
 
+// The heads of a report are those before compression.
+MixerTraits mixer_traits(const MlaSpec& spec) {
+  const bool sparse = spec.index.heads > 0;
+  return {.masks = sparse ? spec.index.masks() : 0,
+          .shares_selection = sparse && !spec.has_indexer,
+          .input_scales_move = false,
+          .reported_heads = {spec.num_heads, spec.query_dim(), spec.v_head_dim, spec.num_heads}};
+}
+
 std::unique_ptr<Mixer> make_mixer(const MlaSpec& spec) {
   return std::make_unique<Mla>(spec);
 }

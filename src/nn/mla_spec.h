@@ -5,6 +5,7 @@
 
 #include "nn/indexer_spec.h"
 #include "nn/kv_shape.h"
+#include "nn/mixer_traits.h"
 #include "nn/norm_spec.h"
 #include "nn/param_id.h"
 
@@ -53,6 +54,7 @@ struct MlaSpec {
 
 KvShape kv_shape(const MlaSpec& spec);
 int64_t kv_bytes(const MlaSpec& spec, DType dtype, int32_t block_size);
+MixerTraits mixer_traits(const MlaSpec& spec);
 std::unique_ptr<Mixer> make_mixer(const MlaSpec& spec);
 
 }  // namespace quire

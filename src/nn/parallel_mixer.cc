@@ -32,8 +32,6 @@ class ParallelMixer final : public Mixer {
     run(ops::Add{.x = args.out, .y = args.x});
   }
 
-  bool overwrites_input() const override { return true; }
-
   void count_scratch(ScratchLayout& layout) const override {
     ScratchLayout of_mamba = layout.rest(layout.rows());
     ScratchLayout of_attention = layout.rest(layout.rows());
@@ -50,6 +48,12 @@ class ParallelMixer final : public Mixer {
 };
 
 }  // namespace
+
+MixerTraits mixer_traits(const ParallelMixerSpec& spec) {
+  MixerTraits traits = mixer_traits(spec.attention);
+  traits.overwrites_input = true;
+  return traits;
+}
 
 std::unique_ptr<Mixer> make_mixer(const ParallelMixerSpec& spec) {
   return std::make_unique<ParallelMixer>(spec);

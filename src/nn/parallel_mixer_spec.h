@@ -15,6 +15,10 @@ struct ParallelMixerSpec {
 
   RecurrentSizes recurrent() const { return mamba.recurrent(); }
 };
+MixerTraits mixer_traits(const ParallelMixerSpec& spec);
+inline const AttentionSpec* grouped_attention(const ParallelMixerSpec& spec) {
+  return &spec.attention;
+}
 std::unique_ptr<Mixer> make_mixer(const ParallelMixerSpec& spec);
 
 }  // namespace quire

@@ -46,9 +46,7 @@ float largest(const float* numbers, int64_t count) {
 // Whether the layer reads keys, values, selected keys or outputs of other layers, or shares weights with
 // them.
 bool reads_other_layers(const LayerSpec& layer) {
-  const auto* mla = std::get_if<MlaSpec>(&layer.mixer);
-  const bool uses_selection = mla != nullptr && mla->index.heads > 0 && !mla->has_indexer;
-  return kv_sharing_layer(layer) >= 0 || uses_selection || layer.shared_block ||
+  return kv_sharing_layer(layer) >= 0 || mixer_traits(layer).shares_selection || layer.shared_block ||
          layer.feed_forward.shortcut();
 }
 

@@ -39,7 +39,7 @@ void add_mixer(const LayerStep& step, const TensorView& x) {
   const DecoderScratch& at = step.at;
   const ResidualAdd& join = step.layer.mixer_join;
   if (!step.layer.mixer) return;
-  if (step.layer.mixer->overwrites_input()) {
+  if (step.layer.mixer_overwrites_input) {
     step.layer.mixer->forward(step.run, step.mixer_args(at.branch, x, {}));
     apply(step.run, join, at.hidden, at.branch);
   } else if (join.plain()) {
@@ -175,8 +175,7 @@ bool has_common_inputs(const ModelSpec& spec) {
 bool has_branches(const ModelSpec& spec) {
   return spec.parallel_residual || spec.alt_up ||
          std::ranges::any_of(spec.layers, [](const LayerSpec& layer) {
-           return layer.shared_block || layer.feed_forward.shortcut() ||
-                  std::holds_alternative<ParallelMixerSpec>(layer.mixer);
+           return layer.shared_block || layer.feed_forward.shortcut() || mixer_traits(layer).overwrites_input;
          });
 }
 
@@ -197,15 +196,13 @@ void add_masks(const Decoder& decoder, ScratchLayout& layout, DecoderScratch& ou
   bool compressed = false;
   int64_t masks = 0;
   for (const LayerSpec& layer : decoder.spec.layers) {
-    if (std::holds_alternative<CompressedAttentionSpec>(layer.mixer)) compressed = true;
-    if (const auto* mla = std::get_if<MlaSpec>(&layer.mixer); mla != nullptr && mla->index.heads > 0)
-      masks = std::max(masks, mla->index.masks());
-    const AttentionSpec* attention = attention_of(layer);
-    if (attention != nullptr && attention->indexer) masks = std::max(masks, attention->indexer->masks());
+    const MixerTraits traits = mixer_traits(layer);
+    compressed = compressed || traits.compresses_keys;
+    masks = std::max(masks, traits.masks);
   }
-  if (!compressed && masks == 0) return;
+  if (masks == 0) return;
   const int64_t slots = attention_limits(decoder.spec, decoder.max_model_len).slots;
-  out.chosen = make_mask(slots, std::max<int64_t>(masks, 1), layout);
+  out.chosen = make_mask(slots, masks, layout);
   if (compressed) out.picked = make_mask(decoder.max_model_len, 1, layout);
 }
 

@@ -31,6 +31,7 @@ struct SharedBlockLayer {
 // The weights of one layer, made from its LayerSpec.
 struct DecoderLayer {
   std::unique_ptr<Mixer> mixer;               // null = none
+  bool mixer_overwrites_input = false;        // MixerTraits
   std::unique_ptr<FeedForward> feed_forward;  // null = none
   std::optional<Norm> mixer_norm;
   std::optional<Norm> feed_forward_norm;
