@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace quire {
 namespace {
@@ -30,6 +31,10 @@ const AttentionSpec* attention_of(const LayerSpec& layer) {
         return nullptr;
       },
       layer.mixer);
+}
+
+AttentionSpec* attention_of(LayerSpec& layer) {
+  return const_cast<AttentionSpec*>(attention_of(std::as_const(layer)));
 }
 
 MixerTraits mixer_traits(const LayerSpec& layer) {

@@ -164,8 +164,9 @@ inline int64_t embedding_size_of(const ModelSpec& spec) {
 
 // The layer's multi-head or grouped-query attention, wherever it has one; null = none.
 const AttentionSpec* attention_of(const LayerSpec& layer);
+AttentionSpec* attention_of(LayerSpec& layer);
 
-// What generic code asks about the attention of the layer's shared block, or about its mixer.
+// The traits of the attention of the layer's shared block, or of its mixer.
 MixerTraits mixer_traits(const LayerSpec& layer);
 
 // The attention heads of a layer, or of its shared block; num_kv_heads 0 = none.

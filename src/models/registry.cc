@@ -74,9 +74,9 @@ std::vector<std::string> labels_of(const ConfigReader& config) {
 }
 
 // Sets the task from the suffix of the name: a classifier, or a model without a head.
-void read_head(const ConfigReader& config, std::string_view name, ModelDraft& spec) {
+void read_head(const ConfigReader& config, std::string_view name, ModelSpec& spec) {
   const Head* head = find_head(name);
-  if (config.has("is_causal") && !config.boolean("is_causal", true)) spec.bidirectional = true;
+  if (config.has("is_causal") && !config.boolean("is_causal", true)) set_bidirectional(spec);
   if (head == nullptr) return;
   const bool decoder = spec.task == ModelTask::kGenerate;
   if (head->task != ModelTask::kScore) {
@@ -117,7 +117,7 @@ ConfigReader text_of(const ConfigReader& config) {
 }
 
 // The placeholder tokens of Gemma 4, with the defaults of transformers.
-void read_placeholders(const ConfigReader& config, const ConfigReader& text, ModelDraft& spec) {
+void read_placeholders(const ConfigReader& config, const ConfigReader& text, ModelSpec& spec) {
   struct Field {
     std::string_view name;
     int32_t id;
@@ -197,7 +197,7 @@ ModelSpec parse_configuration(const nlohmann::json& fields, ConfigOrigin origin)
   const Architecture& architecture = find_architecture(config);
   const Composite* composite = find_composite(config);
   const ConfigReader text = composite == nullptr ? config : text_of(config);
-  ModelDraft spec = architecture.parse(text);
+  ModelSpec spec = architecture.parse(text);
   spec.architecture = composite == nullptr ? architecture.name : composite->name;
   const auto names = config.texts("architectures");
   if (composite == nullptr && !names.empty()) {
@@ -213,13 +213,12 @@ ModelSpec parse_configuration(const nlohmann::json& fields, ConfigOrigin origin)
   }
   spec.model_type = architecture.model_type;
   if (composite != nullptr && spec.model_type.starts_with("gemma4")) read_placeholders(config, text, spec);
-  ModelSpec out = compose(std::move(spec));
-  if (config.has("_gguf")) return out;
+  if (config.has("_gguf")) return spec;
   // Fields around the language model's own configuration are those of other modalities.
   std::string warning = unread_warning(ConfigFile::kModel, "config.json", log, text.json(), text.path(),
                                        architecture.model_type);
-  if (!warning.empty()) out.warnings.push_back(std::move(warning));
-  return out;
+  if (!warning.empty()) spec.warnings.push_back(std::move(warning));
+  return spec;
 }
 
 }  // namespace

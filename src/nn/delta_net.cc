@@ -127,7 +127,7 @@ void DeltaNet::visit(const InputSpec& x, ParamVisitor& visitor) {
                   .fused = {by_head(x, delta_net::kBProj, heads, 1), by_head(x, delta_net::kAProj, heads, 1)},
                   .precision = Precision::kFloat32},
                  ba_proj);
-  visit_common(spec.key_dim, spec.keys(), spec.value_dim, spec.values(), *spec.norm_eps, visitor);
+  visit_common(spec.key_dim, spec.keys(), spec.value_dim, spec.values(), spec.norm_eps, visitor);
   visit_dt_bias(visitor, heads, 1, dt_bias);
   visit_A(visitor, heads, 0, nullptr, A);
   visit_out_proj(visitor, x, spec.values(), spec.value_dim, false, out_proj);

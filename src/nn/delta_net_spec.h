@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "nn/param_id.h"
 #include "nn/recurrent_spec.h"
@@ -32,8 +31,8 @@ struct DeltaNetSpec {
   int32_t conv_kernel = 4;
   // Key head of value head h: h % key_heads if set, otherwise h / (value_heads / key_heads).
   bool in_turn = false;
-  float beta_scale = 1.0F;                    // multiplies beta (2 with linear_allow_neg_eigval)
-  std::optional<float> norm_eps;              // nullopt = the model's
+  float beta_scale = 1.0F;  // multiplies beta (2 with linear_allow_neg_eigval)
+  float norm_eps = 1e-6F;
   Activation activation = Activation::kSilu;  // after the convolution
 
   int64_t keys() const { return int64_t{key_heads} * key_dim; }

@@ -66,7 +66,7 @@ void Mamba::visit(const InputSpec& x, ParamVisitor& visitor) {
   visit_A(visitor, spec.heads, 0, nullptr, A);
   visit_D(visitor, spec.heads, D);
   if (spec.norm) {
-    norm = Norm{.eps = *spec.norm_eps, .size = spec.inner() / spec.groups};
+    norm = Norm{.eps = spec.norm_eps, .size = spec.inner() / spec.groups};
     visit_recurrent_norm(visitor, spec.inner(), norm->size, *norm);
   }
   visit_out_proj(visitor, x, spec.inner(), spec.head_dim, spec.out_bias, out_proj);

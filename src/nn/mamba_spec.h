@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <limits>
-#include <optional>
 #include <vector>
 
 #include "nn/param_id.h"
@@ -26,7 +25,7 @@ struct MambaSpec {
   float max_dt = std::numeric_limits<float>::infinity();
   bool norm = true;
   bool norm_before_gate = false;
-  std::optional<float> norm_eps;   // nullopt = the model's
+  float norm_eps = 1e-6F;
   std::vector<float> multipliers;  // factors on z, x, B, C and dt; or empty
 
   int64_t inner() const { return int64_t{heads} * head_dim; }

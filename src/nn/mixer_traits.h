@@ -1,5 +1,5 @@
-// What the code around a mechanism has to know about one layer of it, besides its KV cache (nn/kv_shape.h)
-// and its recurrent state. A mechanism that differs from the defaults has a function of its spec:
+// Properties of one layer of a mechanism that other code depends on, besides its KV cache (nn/kv_shape.h) and
+// its recurrent state. A mechanism that differs from the defaults has a function of its spec:
 //   MixerTraits mixer_traits(const Spec& spec);
 // and one that contains grouped-query attention also
 //   const AttentionSpec* grouped_attention(const Spec& spec);

@@ -44,7 +44,6 @@ struct MoeSpec {
   bool router_bias = false;
   bool expert_bias = false;
   bool output_bias = false;  // a bias is added to the sum of all experts (JetMoE)
-  float multiplier = 1.0F;   // factor on the sum of all experts
   bool apply_router_weight_on_input = false;
   bool expert_scale = false;  // per_expert_scale (Gemma 4)
   bool gated = true;          // experts are gated MLPs

@@ -22,13 +22,13 @@ constexpr std::array<TensorName, 10> kAfmoeOwn = {{
 }};
 constexpr auto kAfmoeModules = joined(kLlamaMatrices, kQkNorms, kMoeExperts, kAfmoeOwn);
 
-ModelDraft parse_afmoe(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 16384});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+ModelSpec parse_afmoe(const ConfigReader& config) {
+  ModelSpec spec =
+      parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 16384, .norm_eps = 1e-5});
   if (config.boolean("attention_bias", false)) config.fail("attention_bias", "true is not supported");
-  spec.branch_output_norms = true;
-  spec.attention.qk_norm = QkNorm::kHeads;
-  spec.attention_gate = true;
+  place_norms(spec, NormPlace::kBoth);
+  set_qk_norm(spec, QkNorm::kHeads);
+  set_gates(spec, false);
   if (config.boolean("mup_enabled", false))
     spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 1024));
@@ -40,8 +40,9 @@ ModelDraft parse_afmoe(const ConfigReader& config) {
   for (const char* field : {"n_group", "num_expert_groups"}) {
     if (config.integer(field, 1, kMaxExperts, 1) != 1) config.fail(field, "other than 1 is not supported");
   }
-  read_sigmoid_experts(config, spec, {.default_experts = 64, .default_chosen = 6}, "route_scale", 1.0, 2);
-  assign_experts(config, spec, config.integer("num_dense_layers", 0, kMaxLayers, 1));
+  const MoeSpec moe =
+      read_sigmoid_experts(config, {.default_experts = 64, .default_chosen = 6}, "route_scale", 1.0, 2);
+  use_experts(spec, moe, sparse_layers(config, spec, config.integer("num_dense_layers", 0, kMaxLayers, 1)));
   return spec;
 }
 

@@ -25,9 +25,9 @@ constexpr std::array<TensorName, 13> kAlbertModules = {{
 constexpr std::array<std::string_view, 4> kAlbertUnread = {
     "embeddings.position_ids", "embeddings.token_type_ids", "predictions.*", "sop_classifier.*"};
 
-ModelDraft parse_albert(const ConfigReader& config) {
-  ModelDraft spec = parse_bert(config);
-  spec.activation = read_activation(config, "hidden_act", "gelu_new");
+ModelSpec parse_albert(const ConfigReader& config) {
+  ModelSpec spec = parse_bert(config);
+  set_activation(spec, read_activation(config, "hidden_act", "gelu_new"));
   for (const char* field : {"num_hidden_groups", "inner_group_num"}) {
     if (config.integer(field, 1, kMaxLayers, 1) != 1) config.fail(field, "other than 1 is not supported");
   }

@@ -16,18 +16,18 @@ constexpr std::array<TensorName, 6> kApertusRest = {{
 }};
 constexpr auto kApertusModules = joined(kPlainLlama, kApertusRest, kQkNorms);
 
-ModelDraft parse_apertus(const ConfigReader& config) {
+ModelSpec parse_apertus(const ConfigReader& config) {
   if (const std::string name = config.text("hidden_act", "xielu"); name != "xielu")
     config.fail("hidden_act", cat("is '", name, "'; xielu is what is supported for this architecture"));
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 65536,
-                                                .rope = {.theta = 12e6},
-                                                .activation_field = "",
-                                                .activation = "silu"});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.attention.qk_norm = QkNorm::kHeads;
-  spec.mlp.gated = false;
-  spec.mlp.xielu = true;
+  ModelSpec spec = parse_llama_family(config, {.max_position_embeddings = 65536,
+                                               .rope = {.theta = 12e6},
+                                               .activation_field = "",
+                                               .activation = "silu",
+                                               .norm_eps = 1e-5});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_qk_norm(spec, QkNorm::kHeads);
+  set_all(spec, &MlpSpec::gated, false);
+  set_all(spec, &MlpSpec::xielu, true);
   return spec;
 }
 

@@ -7,23 +7,21 @@ namespace quire {
 
 namespace {
 
-ModelDraft parse_arcee(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 4096, .activation = "relu2"});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.mlp.bias = config.boolean("mlp_bias", false);
-  spec.mlp.gated = false;
+ModelSpec parse_arcee(const ConfigReader& config) {
+  ModelSpec spec =
+      parse_llama_family(config, {.max_position_embeddings = 4096, .activation = "relu2", .norm_eps = 1e-5});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
+  set_all(spec, &MlpSpec::gated, false);
   return spec;
 }
 
-ModelDraft parse_jais2(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 8192, .activation = "relu2"});
-  spec.norm = NormKind::kLayer;
-  spec.norm_bias = true;
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", true);
-  spec.mlp.bias = config.boolean("mlp_bias", true);
-  spec.mlp.gated = false;
+ModelSpec parse_jais2(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.max_position_embeddings = 8192, .activation = "relu2"});
+  read_layer_norm(config, spec, "layer_norm_eps");
+  set_attention_bias(spec, config.boolean("attention_bias", true));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", true));
+  set_all(spec, &MlpSpec::gated, false);
   return spec;
 }
 

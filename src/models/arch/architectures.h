@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "io/config_reader.h"
-#include "models/arch/draft.h"
+#include "models/model_spec.h"
 #include "models/tensor_names.h"
 
 namespace quire {
@@ -15,7 +15,7 @@ struct Architecture {
   std::string_view name;        // as in `architectures` of config.json
   std::string_view model_type;  // for a config.json without `architectures`
   // Throws Error if a field is missing, wrong or not supported.
-  ModelDraft (*parse)(const ConfigReader& config);
+  ModelSpec (*parse)(const ConfigReader& config);
   WeightNames (*weight_names)();
 };
 

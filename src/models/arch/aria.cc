@@ -25,16 +25,16 @@ constexpr auto kAriaModules = [] {
   return rows;
 }();
 
-ModelDraft parse_aria(const ConfigReader& config) {
-  ModelDraft spec = parse_llama(config);
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "moe_num_experts",
-                               .chosen = "moe_topk",
-                               .intermediate = "intermediate_size",
-                               .default_experts = 8,
-                               .default_chosen = 2});
+ModelSpec parse_aria(const ConfigReader& config) {
+  ModelSpec spec = parse_llama(config);
+  MoeSpec moe = read_experts(config, {.experts = "moe_num_experts",
+                                      .chosen = "moe_topk",
+                                      .intermediate = "intermediate_size",
+                                      .default_experts = 8,
+                                      .default_chosen = 2});
   moe.router.scoring_func = ScoringFunc::kChosenSoftmax;
   moe.shared_intermediate_size = config.integer("moe_num_shared_experts", 1, 1024, 2) * moe.intermediate_size;
+  use_experts(spec, moe);
   return spec;
 }
 

@@ -48,11 +48,11 @@ constexpr auto kBailingHybridModules =
     joined(kLatentModel, kGate, kKimiDelta, kBailingHybridNets, kMoeExperts, kDeepseekShared,
            kPublishedAttention, kPublishedNets);
 
-ModelDraft parse_bailing_hybrid(const ConfigReader& config) {
-  ModelDraft spec = parse_latent_family(config, {.max_position_embeddings = 262144, .theta = 6e6});
+ModelSpec parse_bailing_hybrid(const ConfigReader& config) {
+  ModelSpec spec = parse_latent_family(config, {.max_position_embeddings = 262144, .theta = 6e6});
   read_kimi_positions(config, spec, 262144);
-  spec.mla->gated = true;
-  KimiDeltaSpec& nets = spec.kimi_delta.emplace();
+  set_all(spec, &MlaSpec::gated, true);
+  KimiDeltaSpec nets = {.activation = first_mlp(spec).activation, .norm_eps = spec.norm.eps};
   const auto size = [&](std::string_view own, std::string_view field, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(own, 1, high, config.integer(field, 1, high, fallback)));
   };
@@ -61,10 +61,11 @@ ModelDraft parse_bailing_hybrid(const ConfigReader& config) {
   nets.conv_kernel = size("linear_conv_kernel_dim", "short_conv_kernel_size", kMaxConvKernel, 4);
   if (config.boolean("kda_safe_gate", true))
     nets.lower_bound = static_cast<float>(config.number("kda_lower_bound", -1e6, -1e-6, -5.0));
-  assign_mixers(config, spec, "layer_types", Recurrence::kKimiDelta,
+  assign_mixers(config, spec, "layer_types", nets,
                 read_mixers(config, spec, config.integer("layer_group_size", 1, kMaxLayers, 6)));
-  read_kimi_experts(config, spec, {.experts = 512, .groups = 8, .topk_group = 4, .scale = 2.5});
-  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 2));
+  const MoeSpec moe = read_kimi_experts(config, {.experts = 512, .groups = 8, .topk_group = 4, .scale = 2.5});
+  use_experts(spec, moe,
+              sparse_layers(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 2)));
   return spec;
 }
 

@@ -99,16 +99,16 @@ constexpr std::array<std::string_view, 2> kBertSavedPositions = {"embeddings.pos
                                                                  "embeddings.token_type_ids"};
 
 // Sets the common properties of all encoders.
-void bert_make_encoder(const ConfigReader& config, ModelDraft& spec) {
+void bert_make_encoder(const ConfigReader& config, ModelSpec& spec) {
   if (config.boolean("is_decoder", false)) config.fail("is_decoder", "true is not supported");
   spec.task = ModelTask::kEmbed;
-  spec.bidirectional = true;
-  spec.input_norm = spec.mlp_norm = spec.final_norm = false;
-  spec.norm_after_add = true;
+  set_bidirectional(spec);
+  place_norms(spec, NormPlace::kAfterAdd);
+  spec.final_norm.reset();
   spec.embedding_norm = true;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = true;
-  spec.mlp.gated = false;
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-12));
+  set_biases(spec, true);
+  set_all(spec, &MlpSpec::gated, false);
+  read_norm_eps(config, spec, "layer_norm_eps", 1e-12);
   spec.pooling = {PoolKind::kFirst};
   spec.tie_word_embeddings = true;
 }
@@ -117,30 +117,30 @@ ClassifierSpec pooled_classifier() {
   return {.name = "classifier", .dense = "pooler.dense", .tanh = true, .bias = true};
 }
 
-void read_token_types(const ConfigReader& config, ModelDraft& spec, int64_t fallback) {
+void read_token_types(const ConfigReader& config, ModelSpec& spec, int64_t fallback) {
   spec.token_types = static_cast<int32_t>(config.integer("type_vocab_size", 0, 1024, fallback));
 }
 
 // RoPE scaling of the first GTE checkpoints: a larger base, and all angles divided by a factor.
-RopeSpec fixed_ntk(const ConfigReader& config, const ConfigReader& scaling, const ModelDraft& spec) {
+RopeSpec fixed_ntk(const ConfigReader& config, const ConfigReader& scaling, const ModelSpec& spec) {
   if (scaling.has("mixed_b")) scaling.fail("mixed_b", "is not supported");
   const double factor = scaling.number("factor", 1.0, 1e6);
   RopeSpec rope;
-  rope.rotary_dim = spec.attention.head_dim;
+  rope.rotary_dim = first_attention(spec).head_dim;
   rope.theta = config.number("rope_theta", 1.0001, 1e15, 160000.0) * factor;
   rope.scaling = RopeScaling::kLinear;
-  rope.factor = std::pow(factor, 2.0 / spec.attention.head_dim);
+  rope.factor = std::pow(factor, 2.0 / first_attention(spec).head_dim);
   return rope;
 }
 
 }  // namespace
 
-ModelDraft parse_bert(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.default_positions = 512});
+ModelSpec parse_bert(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.default_positions = 512});
   bert_make_encoder(config, spec);
   const std::string positions = config.text("position_embedding_type", "absolute");
   if (positions != "absolute") config.fail("position_embedding_type", "other than absolute is not supported");
-  spec.activation = read_activation(config, "hidden_act", "gelu");
+  set_activation(spec, read_activation(config, "hidden_act", "gelu"));
   spec.position = PositionKind::kLearned;
   read_token_types(config, spec, 2);
   spec.classifier = pooled_classifier();
@@ -152,7 +152,7 @@ ModelDraft parse_bert(const ConfigReader& config) {
   return spec;
 }
 
-void read_projected_embeddings(const ConfigReader& config, ModelDraft& spec) {
+void read_projected_embeddings(const ConfigReader& config, ModelSpec& spec) {
   const int64_t size = config.integer("embedding_size", 1, kMaxSize, 128);
   if (size > spec.hidden_size) config.fail("embedding_size", "is more than hidden_size");
   spec.embedding_size = size;
@@ -161,8 +161,8 @@ void read_projected_embeddings(const ConfigReader& config, ModelDraft& spec) {
 
 namespace {
 
-ModelDraft parse_electra(const ConfigReader& config) {
-  ModelDraft spec = parse_bert(config);
+ModelSpec parse_electra(const ConfigReader& config) {
+  ModelSpec spec = parse_bert(config);
   if (config.integer("embedding_size", 1, kMaxSize, 128) != spec.hidden_size)
     read_projected_embeddings(config, spec);
   spec.classifier = ClassifierSpec{.name = "classifier.out_proj",
@@ -172,8 +172,8 @@ ModelDraft parse_electra(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_roberta(const ConfigReader& config) {
-  ModelDraft spec = parse_bert(config);
+ModelSpec parse_roberta(const ConfigReader& config) {
+  ModelSpec spec = parse_bert(config);
   const int64_t padding = config.integer("pad_token_id", 0, spec.vocab_size - 1, 1);
   spec.position_offset = static_cast<int32_t>(padding + 1);
   spec.max_position_embeddings -= spec.position_offset;
@@ -185,47 +185,47 @@ ModelDraft parse_roberta(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_distilbert(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.hidden = "dim",
-                                        .layers = "n_layers",
-                                        .heads = "n_heads",
-                                        .intermediate = "hidden_dim",
-                                        .default_positions = 512});
+ModelSpec parse_distilbert(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.hidden = "dim",
+                                       .layers = "n_layers",
+                                       .heads = "n_heads",
+                                       .intermediate = "hidden_dim",
+                                       .default_positions = 512});
   bert_make_encoder(config, spec);
-  spec.activation = read_activation(config, "activation", "gelu");
+  set_activation(spec, read_activation(config, "activation", "gelu"));
   spec.position = PositionKind::kLearned;
   spec.classifier = ClassifierSpec{
       .name = "classifier", .dense = "pre_classifier", .activation = Activation::kRelu, .bias = true};
   return spec;
 }
 
-ModelDraft parse_nomic_bert(const ConfigReader& config) {
+ModelSpec parse_nomic_bert(const ConfigReader& config) {
   // The first configurations use GPT-2's field names.
   const bool first = config.has("n_embd");
-  ModelDraft spec = first ? read_sizes(config, {.hidden = "n_embd",
-                                                .layers = "n_layer",
-                                                .heads = "n_head",
-                                                .intermediate = "n_inner",
-                                                .positions = "n_positions"})
-                          : read_sizes(config, {});
+  ModelSpec spec = first ? read_sizes(config, {.hidden = "n_embd",
+                                               .layers = "n_layer",
+                                               .heads = "n_head",
+                                               .intermediate = "n_inner",
+                                               .positions = "n_positions"})
+                         : read_sizes(config, {});
   bert_make_encoder(config, spec);
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = false;
-  spec.mlp.gated = true;
+  set_biases(spec, false);
+  set_all(spec, &MlpSpec::gated, true);
   if (first) {
-    spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-12));
+    read_norm_eps(config, spec, "layer_norm_epsilon", 1e-12);
     if (config.text("activation_function", "swiglu") != "swiglu")
       config.fail("activation_function", "other than swiglu is not supported");
     for (const char* field :
          {"qkv_proj_bias", "mlp_fc1_bias", "mlp_fc2_bias", "prenorm", "rotary_emb_interleaved"}) {
       if (config.boolean(field, false)) config.fail(field, "true is not supported");
     }
-    spec.activation = Activation::kSilu;
+    set_activation(spec, Activation::kSilu);
     const double part = config.number("rotary_emb_fraction", 0.0, 1.0, 1.0);
     read_rope(
         config, spec,
         {.theta = config.number("rotary_emb_base", 1.0001, 1e15, 10000.0), .partial = true, .part = part});
   } else {
-    spec.activation = read_activation(config, "hidden_act", "silu");
+    set_activation(spec, read_activation(config, "hidden_act", "silu"));
     read_rope(config, spec, {.theta = 1000.0});
   }
   read_token_types(config, spec, 2);
@@ -233,8 +233,8 @@ ModelDraft parse_nomic_bert(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_gte(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.default_positions = 8192});
+ModelSpec parse_gte(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.default_positions = 8192});
   bert_make_encoder(config, spec);
   // Options that only the first configurations have.
   if (config.text("position_embedding_type", "rope") != "rope")
@@ -242,13 +242,14 @@ ModelDraft parse_gte(const ConfigReader& config) {
   if (config.text("layer_norm_type", "layer_norm") != "layer_norm")
     config.fail("layer_norm_type", "other than layer_norm is not supported");
   if (config.boolean("logn_attention_scale", false)) config.fail("logn_attention_scale", "is not supported");
-  spec.mlp.bias = false;
-  spec.mlp.down_bias = true;
-  spec.mlp.gated = true;
-  spec.activation = read_activation(config, "hidden_act", "gelu");
+  set_all(spec, &MlpSpec::bias, false);
+  set_all(spec, &MlpSpec::down_bias, true);
+  set_all(spec, &MlpSpec::gated, true);
+  set_activation(spec, read_activation(config, "hidden_act", "gelu"));
   const ConfigReader scaling = config.object("rope_scaling");
   if (scaling.text("type", "") == "ntk") {
     spec.ropes = {fixed_ntk(config, scaling, spec)};
+    set_rope(spec, 0);
   } else {
     read_rope(config, spec, {.theta = 160000.0});
   }
@@ -257,11 +258,11 @@ ModelDraft parse_gte(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_jina_embeddings_v3(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.default_positions = 8194});
+ModelSpec parse_jina_embeddings_v3(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.default_positions = 8194});
   bert_make_encoder(config, spec);
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
-  spec.activation = read_activation(config, "hidden_act", "gelu");
+  read_norm_eps(config, spec, "layer_norm_eps", 1e-5);
+  set_activation(spec, read_activation(config, "hidden_act", "gelu"));
   read_rope(config, spec, {.theta = 20000.0});
   read_token_types(config, spec, 1);
   spec.classifier =

@@ -52,54 +52,54 @@ constexpr std::array<std::string_view, 2> kBiogptSavedPositions = {"embed_positi
 constexpr std::array<std::string_view, 1> kBiogptTied = {"output_projection.weight"};
 
 // The common part of the three models.
-ModelDraft parse_biogpt_family(const ConfigReader& config, const SizeFields& fields) {
-  ModelDraft spec = read_sizes(config, fields);
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = true;
-  spec.norm_eps = 1e-5F;  // regardless of layer_norm_eps
+ModelSpec parse_biogpt_family(const ConfigReader& config, const SizeFields& fields) {
+  ModelSpec spec = read_sizes(config, fields);
+  set_all(spec, &MlpSpec::gated, false);
+  set_biases(spec, true);
   if (config.boolean("scale_embedding", true))
     spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
+  set_norm(spec, {.kind = NormKind::kLayer, .eps = 1e-5F, .bias = true});  // regardless of layer_norm_eps
   spec.position = PositionKind::kLearned;
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   return spec;
 }
 
-void read_sinusoids(const ConfigReader& config, std::string_view field, ModelDraft& spec, int64_t less) {
+void read_sinusoids(const ConfigReader& config, std::string_view field, ModelSpec& spec, int64_t less) {
   if (spec.hidden_size % 2 != 0 || spec.hidden_size < 4) config.fail(field, "must be even and at least 4");
   spec.sinusoid_steps = static_cast<int32_t>(spec.hidden_size / 2 - less);
 }
 
-ModelDraft parse_biogpt(const ConfigReader& config) {
-  ModelDraft spec = parse_biogpt_family(config, {.default_positions = 1024});
-  spec.activation = read_activation(config, "hidden_act", "gelu");
+ModelSpec parse_biogpt(const ConfigReader& config) {
+  ModelSpec spec = parse_biogpt_family(config, {.default_positions = 1024});
+  set_activation(spec, read_activation(config, "hidden_act", "gelu"));
   spec.position_offset = 2;
   return spec;
 }
 
-ModelDraft parse_xglm(const ConfigReader& config) {
-  ModelDraft spec = parse_biogpt_family(config, {.hidden = "d_model",
-                                                 .layers = "num_layers",
-                                                 .heads = "attention_heads",
-                                                 .intermediate = "ffn_dim",
-                                                 .default_positions = 2048});
+ModelSpec parse_xglm(const ConfigReader& config) {
+  ModelSpec spec = parse_biogpt_family(config, {.hidden = "d_model",
+                                                .layers = "num_layers",
+                                                .heads = "attention_heads",
+                                                .intermediate = "ffn_dim",
+                                                .default_positions = 2048});
   if (config.boolean("add_cross_attention", false)) config.fail("add_cross_attention", "is not supported");
-  spec.activation = read_activation(config, "activation_function", "gelu");
+  set_activation(spec, read_activation(config, "activation_function", "gelu"));
   spec.position_offset = 2;
   read_sinusoids(config, "d_model", spec, 1);
   return spec;
 }
 
-ModelDraft parse_ctrl(const ConfigReader& config) {
-  ModelDraft spec = parse_biogpt_family(config, {.hidden = "n_embd",
-                                                 .layers = "n_layer",
-                                                 .heads = "n_head",
-                                                 .intermediate = "dff",
-                                                 .positions = "n_positions",
-                                                 .default_positions = 256});
-  spec.norm_eps = 1e-6F;
+ModelSpec parse_ctrl(const ConfigReader& config) {
+  ModelSpec spec = parse_biogpt_family(config, {.hidden = "n_embd",
+                                                .layers = "n_layer",
+                                                .heads = "n_head",
+                                                .intermediate = "dff",
+                                                .positions = "n_positions",
+                                                .default_positions = 256});
+  set_norm(spec, {.kind = NormKind::kLayer, .eps = 1e-6F, .bias = true});
   if (config.number("layer_norm_epsilon", 0.0, 1.0, 1e-6) != 1e-6)
     config.fail("layer_norm_epsilon", "other than 1e-6 is not supported");
-  spec.activation = Activation::kRelu;
+  set_activation(spec, Activation::kRelu);
   spec.lm_head_bias = true;
   read_sinusoids(config, "n_embd", spec, 0);
   return spec;

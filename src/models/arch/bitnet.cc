@@ -11,11 +11,12 @@ constexpr std::array<TensorName, 2> kSubNorms = {{
 }};
 constexpr auto kBitnetModules = joined(kLlamaMatrices, kLlamaNorms, kSubNorms);
 
-ModelDraft parse_bitnet(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.rope = {.theta = 500000.0}, .activation = "relu2"});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.has_sub_norms = true;
+ModelSpec parse_bitnet(const ConfigReader& config) {
+  ModelSpec spec =
+      parse_llama_family(config, {.rope = {.theta = 500000.0}, .activation = "relu2", .norm_eps = 1e-5});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_all(spec, &AttentionSpec::sub_norm, spec.norm);
+  set_all(spec, &MlpSpec::sub_norm, spec.norm);
   return spec;
 }
 

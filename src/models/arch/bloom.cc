@@ -22,18 +22,18 @@ constexpr std::array<TensorName, 11> kBloomModules = {{
     {model::kLmHead, "lm_head"},
 }};
 
-ModelDraft parse_bloom(const ConfigReader& config) {
+ModelSpec parse_bloom(const ConfigReader& config) {
   // Old configurations have other names for the sizes.
-  ModelDraft spec = read_sizes(config, {.hidden = config.has("n_embed") ? "n_embed" : "hidden_size",
-                                        .layers = config.has("n_layer") ? "n_layer" : "num_hidden_layers",
-                                        .heads = config.has("n_head") ? "n_head" : "num_attention_heads",
-                                        .positions = "seq_length"});
+  ModelSpec spec = read_sizes(config, {.hidden = config.has("n_embed") ? "n_embed" : "hidden_size",
+                                       .layers = config.has("n_layer") ? "n_layer" : "num_hidden_layers",
+                                       .heads = config.has("n_head") ? "n_head" : "num_attention_heads",
+                                       .positions = "seq_length"});
   if (config.boolean("apply_residual_connection_post_layernorm", false))
     config.fail("apply_residual_connection_post_layernorm", "is not supported");
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.activation = Activation::kGeluTanh;
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = true;
+  read_norm_eps(config, spec, "layer_norm_epsilon", 1e-5);
+  set_activation(spec, Activation::kGeluTanh);
+  set_all(spec, &MlpSpec::gated, false);
+  set_biases(spec, true);
   spec.embedding_norm = true;
   spec.position = PositionKind::kAlibi;
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);

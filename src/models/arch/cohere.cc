@@ -16,35 +16,34 @@ constexpr std::array<TensorName, 3> kCohereShared = {{
 }};
 constexpr auto kCohereModules = joined(kLlamaMatrices, kOneNorm, kQkNorms, kMoeExperts, kCohereShared);
 
-ModelDraft parse_cohere_family(const ConfigReader& config, const RopeDefaults& rope) {
-  ModelDraft spec = parse_llama_family(
+ModelSpec parse_cohere_family(const ConfigReader& config, const RopeDefaults& rope) {
+  ModelSpec spec = parse_llama_family(
       config, {.max_position_embeddings = 8192, .rope = rope, .tie_word_embeddings = true});
   // Command R+: QK norm has separate weights per head.
-  if (config.boolean("use_qk_norm", false)) spec.attention.qk_norm = QkNorm::kPerHeadWeights;
-  spec.attention.qk_norm_spec.kind = NormKind::kLayer;
-  spec.norm = NormKind::kLayer;
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  if (config.boolean("use_qk_norm", false)) set_qk_norm(spec, QkNorm::kPerHeadWeights, NormKind::kLayer);
+  set_norm(spec, {.kind = NormKind::kLayer});
+  read_norm_eps(config, spec, "layer_norm_eps", 1e-5);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
   spec.parallel_residual = true;
-  spec.mlp_norm = false;
+  remove_mlp_norm(spec);
   spec.logit_scale = static_cast<float>(config.number("logit_scale", -1e9, 1e9, 0.0625));
   return spec;
 }
 
-ModelDraft parse_cohere(const ConfigReader& config) {
+ModelSpec parse_cohere(const ConfigReader& config) {
   return parse_cohere_family(config, {.theta = 500000.0, .style = RopeStyle::kInterleaved});
 }
 
-ModelDraft parse_cohere2(const ConfigReader& config) {
-  ModelDraft spec = parse_cohere_family(config, {.style = RopeStyle::kInterleaved});
+ModelSpec parse_cohere2(const ConfigReader& config) {
+  ModelSpec spec = parse_cohere_family(config, {.style = RopeStyle::kInterleaved});
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
   const auto sliding = sliding_layers(config, spec, config.integer("sliding_window_pattern", 1, 1024, 4));
   assign_windows(spec, sliding, window, 0, kNoRope);
   return spec;
 }
 
-ModelDraft parse_cohere_compass(const ConfigReader& config) {
-  ModelDraft spec = parse_cohere_family(config, {.window_theta = 10000.0});
+ModelSpec parse_cohere_compass(const ConfigReader& config) {
+  ModelSpec spec = parse_cohere_family(config, {.window_theta = 10000.0});
   spec.logit_scale = static_cast<float>(config.number("logit_scale", -1e9, 1e9, 1.0));
   const ConfigReader ropes = config.object("rope_parameters");
   const auto rope_of = [&](std::string_view kind, int32_t number) {
@@ -57,14 +56,12 @@ ModelDraft parse_cohere_compass(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_cohere2_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_cohere_family(config, {.style = RopeStyle::kInterleaved});
-  if (config.has("rms_norm_eps")) {
-    spec.norm = NormKind::kRms;
-    spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0));
-  }
-  MoeSpec& moe = read_experts(
-      config, spec, {.intermediate = "intermediate_size", .default_experts = 8, .default_chosen = 2});
+ModelSpec parse_cohere2_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_cohere_family(config, {.style = RopeStyle::kInterleaved});
+  if (config.has("rms_norm_eps"))
+    set_norm(spec, {.eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0))});
+  MoeSpec moe =
+      read_experts(config, {.intermediate = "intermediate_size", .default_experts = 8, .default_chosen = 2});
   const std::string scores = config.text("expert_selection_fn", "softmax");
   if (scores != "softmax" && scores != "sigmoid")
     config.fail("expert_selection_fn", "must be softmax or sigmoid");
@@ -75,23 +72,25 @@ ModelDraft parse_cohere2_moe(const ConfigReader& config) {
   const std::string strategy = config.text("shared_expert_combination_strategy", "average");
   if (strategy != "average" && strategy != "sum")
     config.fail("shared_expert_combination_strategy", "must be average or sum");
-  if (strategy == "average" && moe.shared_intermediate_size > 0) moe.multiplier = 0.5F;
-  spec.mlp.intermediate_size =
-      config.integer("prefix_dense_intermediate_size", 1, kMaxSize, spec.mlp.intermediate_size);
-  const int64_t first = config.integer("first_k_dense_replace", 0, spec.num_layers, 0);
-  assign_experts(config, spec, first);
+  const bool average = strategy == "average" && moe.shared_intermediate_size > 0;
+  set_all(spec, &MlpSpec::intermediate_size,
+          config.integer("prefix_dense_intermediate_size", 1, kMaxSize, first_mlp(spec).intermediate_size));
+  const int64_t first = config.integer("first_k_dense_replace", 0, spec.num_layers(), 0);
+  use_experts(spec, moe, sparse_layers(config, spec, first));
 
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
   const int64_t dense_pattern = config.integer("prefix_dense_sliding_window_pattern", 1, 1024, 1);
   const int64_t pattern = config.integer("sliding_window_pattern", 1, 1024, 4);
   auto sliding = sliding_layers(config, spec, pattern);
   // The dense layers at the start have a pattern of their own, after which that of the other layers restarts.
-  for (int64_t i = 0; i < spec.num_layers && !config.has("layer_types"); ++i)
+  for (int64_t i = 0; i < spec.num_layers() && !config.has("layer_types"); ++i)
     sliding[static_cast<size_t>(i)] =
         i < first ? (i + 1) % dense_pattern != 0 : (i - first + 1) % pattern != 0;
   assign_windows(spec, sliding, window, 0, kNoRope);
-  for (LayerDraft& layer : spec.layers) {
-    if (!layer.experts && dense_pattern == 1) layer.rope = 0;
+  for (LayerSpec& layer : spec.layers) {
+    const bool sparse = layer.feed_forward.moe.has_value();
+    if (!sparse && dense_pattern == 1) layer.rope = 0;
+    if (sparse && average) layer.feed_forward_branch.multiplier = 0.5F;
   }
   return spec;
 }

@@ -87,7 +87,7 @@ void read_yarn(const ConfigReader& rope, RopeSpec& spec) {
 // Reads the factors on wavelengths for short and for long sequences.
 void read_long_rope(const ConfigReader& rope, RopeSpec& spec) {
   const auto factors = [&](std::string_view field) {
-    const auto values = rope.numbers(field, 1e-6, 1e6);
+    auto values = rope.numbers(field, 1e-6, 1e6);
     if (values.size() != static_cast<size_t>(spec.rotary_dim / 2)) {
       rope.fail(field, cat("has ", values.size(), " numbers for ", spec.rotary_dim / 2,
                            " pairs of rotary dimensions"));
@@ -117,9 +117,10 @@ void read_dynamic(const ConfigReader& rope, RopeSpec& spec) {
   spec.theta *= std::pow(alpha, dim / (dim - 2.0));
 }
 
-RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, const ModelDraft& spec,
+RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, const ModelSpec& spec,
                         const RopeDefaults& defaults) {
   RopeSpec out;
+  const int32_t head_dim = first_attention(spec).head_dim;
   out.style = defaults.style;
   const double outer_theta = config.number("rope_theta", 1.0001, 1e15, defaults.theta);
   out.theta = rope.number("rope_theta", 1.0001, 1e15, outer_theta);
@@ -131,8 +132,7 @@ RopeSpec read_rope_spec(const ConfigReader& config, const ConfigReader& rope, co
   // Proportional: the table has all pairs, but only some have a frequency other than 0.
   const bool proportional = out.scaling == RopeScaling::kProportional;
   if (proportional) out.partial_rotary_factor = part;
-  out.rotary_dim =
-      static_cast<int32_t>(proportional ? spec.attention.head_dim : spec.attention.head_dim * part);
+  out.rotary_dim = static_cast<int32_t>(proportional ? head_dim : head_dim * part);
   if (out.rotary_dim % 2 != 0 || out.rotary_dim == 0)
     config.fail("head_dim",
                 cat("gives rotary positions ", out.rotary_dim, " dimensions, they need an even number"));
@@ -198,7 +198,7 @@ Activation read_activation(const ConfigReader& config, std::string_view field, s
   config.fail(field, cat("is '", name, "', which is not supported; supported: ", names_of(kActivations)));
 }
 
-void read_rope(const ConfigReader& config, ModelDraft& spec, const RopeDefaults& defaults) {
+void read_rope(const ConfigReader& config, ModelSpec& spec, const RopeDefaults& defaults) {
   // Old configurations have rope_theta and rope_scaling, those of transformers 5 one object rope_parameters.
   const bool old_style = config.has("rope_scaling") && !config.find("rope_scaling")->empty();
   const ConfigReader rope = config.object(old_style ? "rope_scaling" : "rope_parameters");
@@ -215,6 +215,7 @@ void read_rope(const ConfigReader& config, ModelDraft& spec, const RopeDefaults&
   } else {
     spec.ropes = {read_rope_spec(config, rope, spec, defaults)};
   }
+  set_rope(spec, 0);
   spec.max_model_len = stretched_length(spec.ropes.front(), spec.max_position_embeddings);
 }
 
@@ -222,83 +223,91 @@ float read_clip_qkv(const ConfigReader& config) {
   return config.has("clip_qkv") ? static_cast<float>(config.number("clip_qkv", 1e-6, 1e9)) : 0.0F;
 }
 
-void read_token_ids(const ConfigReader& config, ModelDraft& spec) {
+void read_token_ids(const ConfigReader& config, ModelSpec& spec) {
   spec.eos_token_ids = config.token_ids("eos_token_id", spec.vocab_size);
   const auto bos = config.token_ids("bos_token_id", spec.vocab_size);
   if (!bos.empty()) spec.bos_token_id = bos.front();
 }
 
-ModelDraft parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults) {
-  ModelDraft spec;
+void read_norm_eps(const ConfigReader& config, ModelSpec& spec, std::string_view field, double fallback) {
+  NormSpec norm = spec.norm;
+  norm.eps = static_cast<float>(config.number(field, 0.0, 1.0, fallback));
+  set_norm(spec, norm);
+}
+
+void read_layer_norm(const ConfigReader& config, ModelSpec& spec, std::string_view field) {
+  set_norm(spec, {.kind = NormKind::kLayer, .bias = true});
+  read_norm_eps(config, spec, field, 1e-5);
+}
+
+ModelSpec parse_llama_family(const ConfigReader& config, const LlamaDefaults& defaults) {
+  ModelSpec spec;
+  AttentionSpec attention;
+  MlpSpec mlp;
   spec.vocab_size = config.integer("vocab_size", 1, kMaxSize);
   spec.hidden_size = config.integer("hidden_size", 1, kMaxSize);
   const auto or_default = [&](std::string_view field, int64_t high, int64_t fallback) {
     return fallback == 0 ? config.integer(field, 1, high) : config.integer(field, 1, high, fallback);
   };
-  spec.mlp.intermediate_size = or_default(defaults.intermediate_field, kMaxSize, defaults.intermediate_size);
-  spec.num_layers = static_cast<int32_t>(or_default(defaults.layers_field, kMaxLayers, defaults.num_layers));
-  spec.attention.num_heads = static_cast<int32_t>(config.integer("num_attention_heads", 1, 1 << 16));
-  spec.attention.num_kv_heads =
-      static_cast<int32_t>(config.integer("num_key_value_heads", 1, 1 << 16, spec.attention.num_heads));
-  if (spec.attention.num_heads % spec.attention.num_kv_heads != 0) {
+  mlp.intermediate_size = or_default(defaults.intermediate_field, kMaxSize, defaults.intermediate_size);
+  const int64_t num_layers = or_default(defaults.layers_field, kMaxLayers, defaults.num_layers);
+  attention.num_heads = static_cast<int32_t>(config.integer("num_attention_heads", 1, 1 << 16));
+  attention.num_kv_heads =
+      static_cast<int32_t>(config.integer("num_key_value_heads", 1, 1 << 16, attention.num_heads));
+  if (attention.num_heads % attention.num_kv_heads != 0) {
     config.fail("num_key_value_heads",
-                cat("is ", spec.attention.num_kv_heads, ", which does not divide num_attention_heads (",
-                    spec.attention.num_heads, ")"));
+                cat("is ", attention.num_kv_heads, ", which does not divide num_attention_heads (",
+                    attention.num_heads, ")"));
   }
-  if (!config.has("head_dim") && defaults.head_dim == 0 && spec.hidden_size % spec.attention.num_heads != 0) {
-    config.fail("num_attention_heads", cat("is ", spec.attention.num_heads,
+  if (!config.has("head_dim") && defaults.head_dim == 0 && spec.hidden_size % attention.num_heads != 0) {
+    config.fail("num_attention_heads", cat("is ", attention.num_heads,
                                            ", which does not divide hidden_size (", spec.hidden_size, ")"));
   }
   const int64_t head_dim =
-      defaults.head_dim != 0 ? defaults.head_dim : spec.hidden_size / spec.attention.num_heads;
-  spec.attention.head_dim = static_cast<int32_t>(config.integer("head_dim", 1, 1 << 13, head_dim));
+      defaults.head_dim != 0 ? defaults.head_dim : spec.hidden_size / attention.num_heads;
+  attention.head_dim = static_cast<int32_t>(config.integer("head_dim", 1, 1 << 13, head_dim));
   spec.max_position_embeddings =
       config.integer("max_position_embeddings", 1, kMaxPositions, defaults.max_position_embeddings);
-
-  spec.norm = NormKind::kRms;
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6));
-  spec.activation = read_activation(config, defaults.activation_field, defaults.activation);
-  spec.mlp.gated = true;
+  spec.norm.eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, defaults.norm_eps));
+  mlp.activation = read_activation(config, defaults.activation_field, defaults.activation);
+  add_layers(spec, num_layers, attention, mlp);
   read_rope(config, spec, defaults.rope);
-  assign_layers(spec, std::sqrt(static_cast<double>(spec.attention.head_dim)));
+  set_score_divisor(spec, std::sqrt(static_cast<double>(attention.head_dim)));
 
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", defaults.tie_word_embeddings);
   read_token_ids(config, spec);
   return spec;
 }
 
-void assign_layers(ModelDraft& spec, double scale_divisor) {
-  spec.layers.assign(static_cast<size_t>(spec.num_layers),
-                     LayerDraft{.attention_scale = static_cast<float>(1.0 / scale_divisor)});
-}
-
-ModelDraft read_sizes(const ConfigReader& config, const SizeFields& fields) {
-  ModelDraft spec;
+ModelSpec read_sizes(const ConfigReader& config, const SizeFields& fields) {
+  ModelSpec spec;
+  AttentionSpec attention;
+  MlpSpec mlp;
   spec.vocab_size = config.integer("vocab_size", 1, kMaxSize);
   spec.hidden_size = config.integer(fields.hidden, 1, kMaxSize);
-  spec.mlp.intermediate_size = config.integer(fields.intermediate, 1, kMaxSize, 4 * spec.hidden_size);
-  spec.num_layers = static_cast<int32_t>(config.integer(fields.layers, 1, kMaxLayers));
-  spec.attention.num_heads = static_cast<int32_t>(config.integer(fields.heads, 1, 1 << 16));
-  spec.attention.num_kv_heads = spec.attention.num_heads;
-  if (spec.hidden_size % spec.attention.num_heads != 0) {
-    config.fail(fields.heads, cat("is ", spec.attention.num_heads, ", which does not divide ", fields.hidden,
-                                  " (", spec.hidden_size, ")"));
+  mlp.intermediate_size = config.integer(fields.intermediate, 1, kMaxSize, 4 * spec.hidden_size);
+  const int64_t num_layers = config.integer(fields.layers, 1, kMaxLayers);
+  attention.num_heads = static_cast<int32_t>(config.integer(fields.heads, 1, 1 << 16));
+  attention.num_kv_heads = attention.num_heads;
+  if (spec.hidden_size % attention.num_heads != 0) {
+    config.fail(fields.heads, cat("is ", attention.num_heads, ", which does not divide ", fields.hidden, " (",
+                                  spec.hidden_size, ")"));
   }
-  spec.attention.head_dim = static_cast<int32_t>(spec.hidden_size / spec.attention.num_heads);
+  attention.head_dim = static_cast<int32_t>(spec.hidden_size / attention.num_heads);
   spec.max_position_embeddings = config.integer(fields.positions, 1, kMaxPositions, fields.default_positions);
   spec.max_model_len = spec.max_position_embeddings;
-  spec.norm = NormKind::kLayer;
-  spec.norm_bias = true;
-  assign_layers(spec, std::sqrt(static_cast<double>(spec.attention.head_dim)));
+  spec.norm = {.kind = NormKind::kLayer, .bias = true};
+  add_layers(spec, num_layers, attention, mlp);
+  set_score_divisor(spec, std::sqrt(static_cast<double>(attention.head_dim)));
   read_token_ids(config, spec);
   return spec;
 }
 
-std::vector<bool> sliding_layers(const ConfigReader& config, const ModelDraft& spec, int64_t pattern,
+std::vector<bool> sliding_layers(const ConfigReader& config, const ModelSpec& spec, int64_t pattern,
                                  int64_t full) {
   const auto types = config.texts("layer_types");
   if (!types.empty() && types.size() != spec.layers.size()) {
-    config.fail("layer_types", cat("has ", types.size(), " entries for ", spec.num_layers, " layers"));
+    config.fail("layer_types", cat("has ", types.size(), " entries for ", spec.num_layers(), " layers"));
   }
   std::vector<bool> sliding;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
@@ -314,28 +323,28 @@ std::vector<bool> sliding_layers(const ConfigReader& config, const ModelDraft& s
   return sliding;
 }
 
-void assign_windows(ModelDraft& spec, const std::vector<bool>& sliding, int32_t window, int32_t window_rope,
+void assign_windows(ModelSpec& spec, const std::vector<bool>& sliding, int32_t window, int32_t window_rope,
                     int32_t full_rope) {
   for (size_t i = 0; i < sliding.size(); ++i) {
-    spec.layers[i].window = sliding[i] ? window : 0;
+    if (AttentionSpec* own = attention_of(spec.layers[i])) own->params.window = sliding[i] ? window : 0;
     spec.layers[i].rope = sliding[i] ? window_rope : full_rope;
   }
 }
 
-void read_window(const ConfigReader& config, ModelDraft& spec, int64_t fallback) {
+void read_window(const ConfigReader& config, ModelSpec& spec, int64_t fallback) {
   const auto window = static_cast<int32_t>(
       config.integer("sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : fallback));
   assign_windows(spec, std::vector<bool>(spec.layers.size(), true), window, 0, 0);
 }
 
-void read_qwen_windows(const ConfigReader& config, ModelDraft& spec) {
+void read_qwen_windows(const ConfigReader& config, ModelSpec& spec) {
   if (!config.boolean("use_sliding_window", false)) return;
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
   const int64_t first = config.integer("max_window_layers", 0, kMaxLayers, 28);
   const auto by_type = sliding_layers(config, spec, 1);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const bool sliding = config.has("layer_types") ? by_type[i] : static_cast<int64_t>(i) >= first;
-    if (sliding) spec.layers[i].window = window;
+    if (sliding) attention_of(spec.layers[i])->params.window = window;
   }
 }
 
@@ -347,26 +356,25 @@ std::string_view experts_field(const ConfigReader& config, std::string_view fiel
   return field;
 }
 
-void read_clamped_swish(const ConfigReader& config, ModelDraft& spec) {
+void read_clamped_swish(const ConfigReader& config, ModelSpec& spec) {
   if (config.number("swiglu_alpha", 0.0, 1e9, 1.702) != 1.702)
     config.fail("swiglu_alpha", "other than 1.702 is not supported");
   const double limit = config.number("swiglu_limit", 1e-6, 1e9, 7.0);
-  if (limit == 7.0) {
-    spec.activation = Activation::kClampedSwish;
-    return;
-  }
-  spec.activation = Activation::kUnclampedSwish;
-  spec.mlp.limit_first = spec.moe->limit_first = true;
-  for (LayerDraft& layer : spec.layers) layer.mlp_limit = layer.expert_limit = static_cast<float>(limit);
+  if (limit == 7.0) return set_activation(spec, Activation::kClampedSwish);
+  set_activation(spec, Activation::kUnclampedSwish);
+  set_all(spec, &MlpSpec::limit_first, true);
+  set_all(spec, &MoeSpec::limit_first, true);
+  for (LayerSpec& layer : spec.layers)
+    set_limits(layer, static_cast<float>(limit), static_cast<float>(limit));
 }
 
-MoeSpec& read_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields) {
+MoeSpec read_experts(const ConfigReader& config, const ExpertFields& fields) {
   const std::string_view experts = experts_field(config, fields.experts);
   const auto count = [&](std::string_view field, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(fallback == 0 ? config.integer(field, 1, high)
                                               : config.integer(field, 1, high, fallback));
   };
-  MoeSpec& moe = spec.moe.emplace();
+  MoeSpec moe;
   moe.num_experts = count(experts, kMaxExperts, fields.default_experts);
   moe.router.num_experts_per_tok = count(fields.chosen, kMaxExperts, fields.default_chosen);
   if (moe.router.num_experts_per_tok > moe.num_experts) {
@@ -374,23 +382,21 @@ MoeSpec& read_experts(const ConfigReader& config, ModelDraft& spec, const Expert
                                    " experts of ", experts));
   }
   moe.intermediate_size = config.integer(fields.intermediate, 1, kMaxSize);
-  for (LayerDraft& layer : spec.layers) layer.experts = true;
   return moe;
 }
 
-MoeSpec& read_mixtral_experts(const ConfigReader& config, ModelDraft& spec) {
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "num_local_experts",
-                               .intermediate = "intermediate_size",
-                               .default_experts = 8,
-                               .default_chosen = 2});
+MoeSpec read_mixtral_experts(const ConfigReader& config) {
+  MoeSpec moe = read_experts(config, {.experts = "num_local_experts",
+                                      .intermediate = "intermediate_size",
+                                      .default_experts = 8,
+                                      .default_chosen = 2});
   moe.router.norm_topk_prob = true;
   return moe;
 }
 
-MoeSpec& read_sigmoid_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields,
-                              std::string_view scale, double default_scale, int64_t default_shared) {
-  MoeSpec& moe = read_experts(config, spec, fields);
+MoeSpec read_sigmoid_experts(const ConfigReader& config, const ExpertFields& fields, std::string_view scale,
+                             double default_scale, int64_t default_shared) {
+  MoeSpec moe = read_experts(config, fields);
   moe.router.scoring_func = ScoringFunc::kSigmoid;
   moe.router.norm_topk_prob = config.boolean("route_norm", true);
   moe.router.routed_scaling_factor = static_cast<float>(config.number(scale, -1e6, 1e6, default_scale));
@@ -400,20 +406,29 @@ MoeSpec& read_sigmoid_experts(const ConfigReader& config, ModelDraft& spec, cons
   return moe;
 }
 
-void assign_experts(const ConfigReader& config, ModelDraft& spec, int64_t dense) {
-  const auto types = config.texts("mlp_layer_types");
-  if (!types.empty() && types.size() != spec.layers.size())
-    config.fail("mlp_layer_types", cat("has ", types.size(), " entries for ", spec.num_layers, " layers"));
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    if (!types.empty() && types[i] != "sparse" && types[i] != "dense")
-      config.fail("mlp_layer_types", cat("contains '", types[i], "', which is neither sparse nor dense"));
-    spec.layers[i].experts = types.empty() ? static_cast<int64_t>(i) >= dense : types[i] == "sparse";
-  }
+std::vector<bool> layers_from(const ModelSpec& spec, int64_t first) {
+  std::vector<bool> chosen;
+  for (int64_t i = 0; i < spec.num_layers(); ++i) chosen.push_back(i >= first);
+  return chosen;
 }
 
-MoeSpec& read_deepseek_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields,
-                               std::string_view shared) {
-  MoeSpec& moe = read_experts(config, spec, fields);
+std::vector<bool> sparse_layers(const ConfigReader& config, const ModelSpec& spec, int64_t dense) {
+  const auto types = config.texts("mlp_layer_types");
+  if (types.empty()) return layers_from(spec, dense);
+  if (types.size() != spec.layers.size())
+    config.fail("mlp_layer_types", cat("has ", types.size(), " entries for ", spec.num_layers(), " layers"));
+  std::vector<bool> sparse;
+  for (const std::string& type : types) {
+    if (type != "sparse" && type != "dense")
+      config.fail("mlp_layer_types", cat("contains '", type, "', which is neither sparse nor dense"));
+    sparse.push_back(type == "sparse");
+  }
+  return sparse;
+}
+
+MoeSpec read_deepseek_experts(const ConfigReader& config, const ExpertFields& fields,
+                              std::string_view shared) {
+  MoeSpec moe = read_experts(config, fields);
   RouterParams& router = moe.router;
   router.scoring_func = ScoringFunc::kSigmoid;
   router.norm_topk_prob = config.boolean(fields.normalize, true);
@@ -429,8 +444,6 @@ MoeSpec& read_deepseek_experts(const ConfigReader& config, ModelDraft& spec, con
     config.fail("topk_group", "gives groups with fewer experts than num_experts_per_tok");
   moe.e_score_correction_bias = true;
   moe.shared_intermediate_size = config.integer(shared, 0, 1024, 1) * moe.intermediate_size;
-  const int64_t dense = config.integer("first_k_dense_replace", 0, kMaxLayers, 0);
-  for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].experts = static_cast<int64_t>(i) >= dense;
   return moe;
 }
 

@@ -26,33 +26,32 @@ constexpr std::array<TensorName, 11> kDbrxModules = {{
     {model::kLmHead, "lm_head"},
 }};
 
-ModelDraft parse_dbrx(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(
+ModelSpec parse_dbrx(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(
       config, {.hidden = "d_model", .layers = "n_layers", .heads = "n_heads", .positions = "max_seq_len"});
-  spec.norm_bias = false;
-  spec.norm_eps = 1e-5F;
+  set_norm(spec, {.kind = NormKind::kLayer, .eps = 1e-5F});
   const ConfigReader attention = config.object("attn_config");
-  spec.attention.num_kv_heads =
-      static_cast<int32_t>(attention.integer("kv_n_heads", 1, spec.attention.num_heads, 1));
-  if (spec.attention.num_heads % spec.attention.num_kv_heads != 0)
+  set_all(spec, &AttentionSpec::num_kv_heads,
+          static_cast<int32_t>(attention.integer("kv_n_heads", 1, first_attention(spec).num_heads, 1)));
+  if (first_attention(spec).num_heads % first_attention(spec).num_kv_heads != 0)
     attention.fail("kv_n_heads", "does not divide n_heads");
-  spec.attention.clip_qkv = read_clip_qkv(attention);
+  set_all(spec, &AttentionSpec::clip_qkv, read_clip_qkv(attention));
   read_rope(config, spec, {.theta = attention.number("rope_theta", 1.0001, 1e15, 10000.0)});
 
   const ConfigReader ffn = config.object("ffn_config");
-  spec.activation = read_activation(ffn.object("ffn_act_fn"), "name", "silu");
-  MoeSpec& moe = read_experts(ffn, spec,
-                              {.experts = "moe_num_experts",
-                               .chosen = "moe_top_k",
-                               .intermediate = "ffn_hidden_size",
-                               .default_experts = 4,
-                               .default_chosen = 1});
+  set_activation(spec, read_activation(ffn.object("ffn_act_fn"), "name", "silu"));
+  MoeSpec moe = read_experts(ffn, {.experts = "moe_num_experts",
+                                   .chosen = "moe_top_k",
+                                   .intermediate = "ffn_hidden_size",
+                                   .default_experts = 4,
+                                   .default_chosen = 1});
   const double exponent = ffn.mentions("moe_normalize_expert_weights")
                               ? ffn.number("moe_normalize_expert_weights", 0.0, 1e3, 0.0)
                               : 1.0;
   if (exponent != 0.0 && exponent != 1.0)
     ffn.fail("moe_normalize_expert_weights", "must be 1 or null: other norms are not supported");
   moe.router.norm_topk_prob = exponent == 1.0;
+  use_experts(spec, moe);
   return spec;
 }
 

@@ -69,24 +69,30 @@ int64_t deberta_bucket(int64_t distance, int64_t buckets, int64_t longest) {
   return distance > 0 ? -bucket : bucket;
 }
 
-void deberta_v2_make_encoder(const ConfigReader& config, ModelDraft& spec) {
+void set_relative(ModelSpec& spec, const RelativeSpec& relative) {
+  spec.relative = relative;
+  set_all(spec, &AttentionSpec::relative, relative);
+}
+
+void deberta_v2_make_encoder(const ConfigReader& config, ModelSpec& spec) {
   spec.task = ModelTask::kEmbed;
-  spec.bidirectional = true;
-  spec.input_norm = spec.mlp_norm = spec.final_norm = false;
-  spec.norm_after_add = spec.embedding_norm = true;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = true;
-  spec.mlp.gated = false;
+  set_bidirectional(spec);
+  place_norms(spec, NormPlace::kAfterAdd);
+  spec.final_norm.reset();
+  spec.embedding_norm = true;
+  set_biases(spec, true);
+  set_all(spec, &MlpSpec::gated, false);
   spec.pooling = {PoolKind::kFirst};
   spec.tie_word_embeddings = true;
-  spec.activation = read_activation(config, "hidden_act", "gelu");
-  if (spec.attention.head_dim > kMaxRelativeHead)
+  set_activation(spec, read_activation(config, "hidden_act", "gelu"));
+  if (first_attention(spec).head_dim > kMaxRelativeHead)
     config.fail("num_attention_heads", cat("gives heads of more than ", kMaxRelativeHead, " dimensions"));
 }
 
-ModelDraft parse_mpnet(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.default_positions = 512});
+ModelSpec parse_mpnet(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.default_positions = 512});
   deberta_v2_make_encoder(config, spec);
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-12));
+  read_norm_eps(config, spec, "layer_norm_eps", 1e-12);
   spec.position = PositionKind::kLearned;
   spec.position_offset = 2;  // after the padding token
   spec.max_position_embeddings -= spec.position_offset;
@@ -96,19 +102,20 @@ ModelDraft parse_mpnet(const ConfigReader& config) {
   constexpr int32_t kBuckets = 32;
   if (config.integer("relative_attention_num_buckets", 1, 1 << 16, kBuckets) != kBuckets)
     config.fail("relative_attention_num_buckets", cat("other than ", kBuckets, " is not supported"));
-  RelativeSpec& relative = spec.relative.emplace();
+  RelativeSpec relative;
   relative.num_buckets = kBuckets;
   constexpr int64_t kReach = 256;  // all larger distances are in the last bucket
   for (int64_t d = -kReach; d <= kReach; ++d) relative.buckets.push_back(mpnet_bucket(d));
+  set_relative(spec, relative);
   spec.classifier =
       ClassifierSpec{.name = "classifier.out_proj", .dense = "classifier.dense", .tanh = true, .bias = true};
   return spec;
 }
 
-ModelDraft parse_deberta_v2(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.default_positions = 512});
+ModelSpec parse_deberta_v2(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.default_positions = 512});
   deberta_v2_make_encoder(config, spec);
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-7));
+  read_norm_eps(config, spec, "layer_norm_eps", 1e-7);
   spec.token_types = static_cast<int32_t>(config.integer("type_vocab_size", 0, 1024, 0));
   const auto want = [&](std::string_view field, bool fallback, bool wanted) {
     if (config.boolean(field, fallback) != wanted)
@@ -126,13 +133,13 @@ ModelDraft parse_deberta_v2(const ConfigReader& config) {
   const std::string kinds = types == nullptr ? "" : types->dump();
   if (kinds.find("c2p") == std::string::npos || kinds.find("p2c") == std::string::npos)
     config.fail("pos_att_type", "other than c2p and p2c together is not supported");
-  assign_layers(spec, std::sqrt(3.0 * spec.attention.head_dim));
+  set_score_divisor(spec, std::sqrt(3.0 * first_attention(spec).head_dim));
 
   const int64_t asked = config.integer("max_relative_positions", -1, kMaxPositions, -1);
   const int64_t longest = asked < 1 ? spec.max_position_embeddings : asked;
   const int64_t buckets = config.integer("position_buckets", -1, 1 << 16, -1);
   const int64_t span = buckets > 0 ? buckets : longest;
-  RelativeSpec& relative = spec.relative.emplace();
+  RelativeSpec relative;
   relative.vectors = true;
   relative.num_buckets = static_cast<int32_t>(2 * span);
   const int64_t reach = spec.max_model_len;
@@ -142,7 +149,8 @@ ModelDraft parse_deberta_v2(const ConfigReader& config) {
   }
   const std::string norm = config.text("norm_rel_ebd", "none");
   if (norm != "none" && norm != "layer_norm") config.fail("norm_rel_ebd", "is neither none nor layer_norm");
-  if (norm == "layer_norm") relative.norm = NormSpec{};
+  if (norm == "layer_norm") relative.norm = spec.norm;
+  set_relative(spec, relative);
   spec.classifier = ClassifierSpec{.name = "classifier",
                                    .dense = "pooler.dense",
                                    .activation = read_activation(config, "pooler_hidden_act", "gelu"),

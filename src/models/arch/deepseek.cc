@@ -40,7 +40,7 @@ double yarn_score_factor(const ConfigReader& config) {
 
 }  // namespace
 
-ModelDraft parse_latent_family(const ConfigReader& config, const LatentDefaults& defaults) {
+ModelSpec parse_latent_family(const ConfigReader& config, const LatentDefaults& defaults) {
   MlaSpec mla;
   const auto size = [&](std::string_view field, int64_t low) {
     return static_cast<int32_t>(config.integer(field, low, 1 << 16));
@@ -56,89 +56,95 @@ ModelDraft parse_latent_family(const ConfigReader& config, const LatentDefaults&
                              .style = defaults.interleaved ? RopeStyle::kInterleaved : RopeStyle::kNeox,
                              .partial = defaults.part_of_heads,
                              .part = static_cast<double>(mla.qk_rope_head_dim) / head_dim};
-  ModelDraft spec = parse_llama_family(config, {.head_dim = head_dim,
-                                                .max_position_embeddings = defaults.max_position_embeddings,
-                                                .rope = rope,
-                                                .tie_word_embeddings = defaults.tie_word_embeddings,
-                                                .intermediate_field = defaults.intermediate_field,
-                                                .layers_field = defaults.layers_field});
+  ModelSpec spec = parse_llama_family(config, {.head_dim = head_dim,
+                                               .max_position_embeddings = defaults.max_position_embeddings,
+                                               .rope = rope,
+                                               .tie_word_embeddings = defaults.tie_word_embeddings,
+                                               .intermediate_field = defaults.intermediate_field,
+                                               .layers_field = defaults.layers_field,
+                                               .norm_eps = defaults.norm_eps});
   // The field head_dim is for the caches of other libraries.
-  spec.attention.head_dim = head_dim;
+  set_all(spec, &AttentionSpec::head_dim, head_dim);
   read_rope(config, spec, rope);
   if (spec.ropes.front().rotary_dim != mla.qk_rope_head_dim)
     config.fail("qk_rope_head_dim", "is not what partial_rotary_factor gives");
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  if (spec.attention.qkv_bias) config.fail("attention_bias", "is not supported for this architecture");
-  assign_layers(spec, std::sqrt(static_cast<double>(mla.query_dim())) / yarn_score_factor(config));
-  spec.mla = mla;
-  spec.attention.head_dim = mla.cache_dim();
-  spec.attention.num_kv_heads = 1;
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  if (first_attention(spec).qkv_bias) config.fail("attention_bias", "is not supported for this architecture");
+  mla.num_heads = first_attention(spec).num_heads;
+  mla.hidden_size = spec.hidden_size;
+  mla.norm = spec.norm;
+  set_mixer(spec, mla);
+  set_score_divisor(spec, std::sqrt(static_cast<double>(mla.query_dim())) / yarn_score_factor(config));
   return spec;
 }
 
 namespace {
 
-ModelDraft parse_deepseek_v2(const ConfigReader& config) {
+ModelSpec parse_deepseek_v2(const ConfigReader& config) {
   // DeepSeek-OCR has Llama's attention.
   const bool latent = config.has("kv_lora_rank") && config.boolean("use_mla", true);
-  ModelDraft spec = latent ? parse_latent_family(config, {.max_position_embeddings = 2048})
-                           : parse_llama_family(config, {});
-  MoeSpec& moe = read_deepseek_experts(config, spec);
-  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 0));
+  ModelSpec spec = latent ? parse_latent_family(config, {.max_position_embeddings = 2048})
+                          : parse_llama_family(config, {});
+  MoeSpec moe = read_deepseek_experts(config);
   moe.router.scoring_func = ScoringFunc::kSoftmax;
   moe.router.group_score_top2 = false;
   moe.router.norm_topk_prob = false;
   moe.e_score_correction_bias = false;
   if (config.text("topk_method", "greedy") == "greedy") moe.router.num_groups = moe.router.topk_group = 1;
+  use_experts(spec, moe,
+              sparse_layers(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 0)));
   return spec;
 }
 
-ModelDraft parse_deepseek_v3(const ConfigReader& config) {
-  ModelDraft spec = parse_latent_family(
+ModelSpec parse_deepseek_v3(const ConfigReader& config) {
+  ModelSpec spec = parse_latent_family(
       config, {.max_position_embeddings = 4096, .interleaved = config.boolean("rope_interleave", true)});
-  read_deepseek_experts(config, spec);
+  const MoeSpec moe = read_deepseek_experts(config);
+  use_experts(spec, moe, layers_from(spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 0)));
   return spec;
 }
 
-ModelDraft parse_glm4_moe_lite(const ConfigReader& config) {
-  ModelDraft spec = parse_latent_family(
-      config, {.max_position_embeddings = 202752, .interleaved = config.boolean("rope_interleave", true)});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  read_deepseek_experts(config, spec);
-  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
+ModelSpec parse_glm4_moe_lite(const ConfigReader& config) {
+  ModelSpec spec = parse_latent_family(config, {.max_position_embeddings = 202752,
+                                                .interleaved = config.boolean("rope_interleave", true),
+                                                .norm_eps = 1e-5});
+  const MoeSpec moe = read_deepseek_experts(config);
+  use_experts(spec, moe,
+              sparse_layers(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1)));
   return spec;
 }
 
 // DeepSeek-V3 with indexers. style: RoPE style of the indexers.
-ModelDraft parse_indexed(const ConfigReader& config, int64_t positions, int64_t index_heads,
-                         RopeStyle style) {
-  ModelDraft spec = parse_latent_family(
+ModelSpec parse_indexed(const ConfigReader& config, int64_t positions, int64_t index_heads, RopeStyle style) {
+  ModelSpec spec = parse_latent_family(
       config, {.max_position_embeddings = positions, .interleaved = config.boolean("rope_interleave", true)});
-  const MlaSpec& mla = *spec.mla;
+  MlaSpec& mla = *part_of<MlaSpec>(spec.layers.front());
   if (mla.q_lora_rank == 0)
     config.fail("q_lora_rank", "is missing: the queries of indexers are projected from the low-rank queries");
   const auto size = [&](std::string_view field, int64_t low, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, low, high, fallback));
   };
-  spec.indexer.heads = size("index_n_heads", 1, 1 << 10, index_heads);
-  spec.indexer.dim = size("index_head_dim", mla.qk_rope_head_dim, kMaxChoosingHead, 128);
-  spec.indexer.count = size("index_topk", 1, kMaxPositions, 2048);
+  mla.index.heads = size("index_n_heads", 1, 1 << 10, index_heads);
+  mla.index.dim = size("index_head_dim", mla.qk_rope_head_dim, kMaxChoosingHead, 128);
+  mla.index.count = size("index_topk", 1, kMaxPositions, 2048);
   for (const std::string& kind : config.texts("layer_types")) {
     if (kind != "indexed_attention")
       config.fail("layer_types", cat("contains '", kind, "', which is not indexed_attention"));
   }
   RopeSpec turned = spec.ropes.front();
   turned.style = style;
-  spec.index_rope = static_cast<int32_t>(spec.ropes.size());
+  mla.has_indexer = true;
+  mla.index_rope = static_cast<int32_t>(spec.ropes.size());
   spec.ropes.push_back(turned);
-  for (LayerDraft& layer : spec.layers) layer.indexer = true;
-  read_deepseek_experts(config, spec);
-  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 3));
+  set_mixer(spec, MlaSpec(mla));
+  const MoeSpec moe = read_deepseek_experts(config);
+  use_experts(spec, moe,
+              sparse_layers(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 3)));
   return spec;
 }
 
 // Which layers have an indexer. The other layers use the selection of the last indexer before them.
-std::vector<bool> layers_with_indexer(const ConfigReader& config, const ModelDraft& spec) {
+std::vector<bool> layers_with_indexer(const ConfigReader& config, const ModelSpec& spec) {
   std::vector<std::string> kinds = config.texts("indexer_types");
   std::string_view field = "indexer_types";
   if (kinds.empty() && config.has("index_topk_pattern")) {
@@ -152,11 +158,11 @@ std::vector<bool> layers_with_indexer(const ConfigReader& config, const ModelDra
   }
   const bool named = !kinds.empty();
   if (named && kinds.size() != spec.layers.size())
-    config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
+    config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers(), " layers"));
   const int64_t every = config.integer("index_topk_freq", 1, kMaxLayers, 1);
   const int64_t first = config.integer("index_skip_topk_offset", 0, kMaxLayers, 2);
   std::vector<bool> with_indexer;
-  for (int64_t i = 0; i < spec.num_layers; ++i) {
+  for (int64_t i = 0; i < spec.num_layers(); ++i) {
     const std::string kind = named ? kinds[static_cast<size_t>(i)] : "full";
     if (kind != "full" && kind != "shared")
       config.fail(field, cat("contains '", kind, "', which is neither full nor shared"));
@@ -166,42 +172,44 @@ std::vector<bool> layers_with_indexer(const ConfigReader& config, const ModelDra
   return with_indexer;
 }
 
-ModelDraft parse_deepseek_v32(const ConfigReader& config) {
+ModelSpec parse_deepseek_v32(const ConfigReader& config) {
   return parse_indexed(config, 163840, 64, RopeStyle::kNeox);
 }
 
-ModelDraft parse_glm_moe_dsa(const ConfigReader& config) {
-  ModelDraft spec = parse_indexed(config, 202752, 32, RopeStyle::kInterleaved);
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+ModelSpec parse_glm_moe_dsa(const ConfigReader& config) {
+  ModelSpec spec = parse_indexed(config, 202752, 32, RopeStyle::kInterleaved);
+  read_norm_eps(config, spec, "rms_norm_eps", 1e-5);
   const std::vector<bool> with_indexer = layers_with_indexer(config, spec);
-  for (size_t i = 0; i < with_indexer.size(); ++i) spec.layers[i].indexer = with_indexer[i];
+  for (size_t i = 0; i < with_indexer.size(); ++i)
+    part_of<MlaSpec>(spec.layers[i])->has_indexer = with_indexer[i];
   return spec;
 }
 
-ModelDraft parse_youtu(const ConfigReader& config) {
+ModelSpec parse_youtu(const ConfigReader& config) {
   return parse_latent_family(config, {.max_position_embeddings = 131072,
                                       .interleaved = config.boolean("rope_interleave", true),
                                       .tie_word_embeddings = true});
 }
 
-ModelDraft parse_mistral4(const ConfigReader& config) {
-  ModelDraft spec = parse_latent_family(config, {.max_position_embeddings = 1048576,
-                                                 .interleaved = config.boolean("rope_interleave", true),
-                                                 .part_of_heads = true});
+ModelSpec parse_mistral4(const ConfigReader& config) {
+  ModelSpec spec = parse_latent_family(config, {.max_position_embeddings = 1048576,
+                                                .interleaved = config.boolean("rope_interleave", true),
+                                                .part_of_heads = true});
   spec.max_model_len = spec.max_position_embeddings;  // includes the RoPE scaling
   // Attention temperature scaling applies to whole heads, but only a part of a head has RoPE.
   RopeSpec query_scale;
   query_scale.scaling = RopeScaling::kQueryScaleOnly;
-  query_scale.rotary_dim = spec.mla->query_dim();
+  query_scale.rotary_dim = part_of<MlaSpec>(spec.layers.front())->query_dim();
   read_query_scale(config, query_scale);
   if (query_scale.query_scale_beta != 0.0) {
     if (query_scale.rotary_dim % 2 != 0) config.fail("qk_nope_head_dim", "makes heads of an odd size");
-    spec.query_scale_rope = static_cast<int32_t>(spec.ropes.size());
+    set_all(spec, &MlaSpec::query_scale_rope, static_cast<int32_t>(spec.ropes.size()));
     spec.ropes.push_back(query_scale);
   }
-  MoeSpec& moe = read_deepseek_experts(config, spec);
+  MoeSpec moe = read_deepseek_experts(config);
   moe.router.scoring_func = ScoringFunc::kSoftmax;
   moe.e_score_correction_bias = false;
+  use_experts(spec, moe, layers_from(spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 0)));
   return spec;
 }
 

@@ -129,7 +129,7 @@ std::vector<std::string> deepseek_v4_layer_kinds(const ConfigReader& config, int
   return kinds;
 }
 
-void read_layers(const ConfigReader& config, ModelDraft& spec) {
+void read_layers(const ConfigReader& config, ModelSpec& spec, const CompressedAttentionSpec& sizes) {
   const ConfigReader rates = config.object("compress_rates");
   const auto rate = [&](std::string_view name, std::string_view old_field, int64_t default_value) {
     return static_cast<int32_t>(
@@ -137,19 +137,21 @@ void read_layers(const ConfigReader& config, ModelDraft& spec) {
   };
   const int32_t sparse = rate(kSparse, "compress_rate_csa", 4);
   const int32_t heavy = rate(kHeavy, "compress_rate_hca", 128);
-  const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
-  const auto kinds = deepseek_v4_layer_kinds(config, spec.num_layers);
+  CompressedAttentionSpec own = sizes;
+  own.window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
+  const auto kinds = deepseek_v4_layer_kinds(config, spec.num_layers());
   for (size_t i = 0; i < kinds.size(); ++i) {
-    LayerDraft& layer = spec.layers[i];
-    layer.window = window;
+    LayerSpec& layer = spec.layers[i];
     layer.rope = kinds[i] == kWindows ? 0 : 1;
-    layer.compressed_tokens = kinds[i] == kSparse ? sparse : kinds[i] == kHeavy ? heavy : 0;
-    layer.compressed_overlap = layer.indexer = kinds[i] == kSparse;
+    own.compressed_tokens = kinds[i] == kSparse ? sparse : kinds[i] == kHeavy ? heavy : 0;
+    own.overlap = own.indexer = kinds[i] == kSparse;
+    own.inverse_rope = static_cast<int32_t>(spec.ropes.size()) / 2 + layer.rope;
+    layer.mixer = own;
   }
 }
 
 // The rotary embedding of such a rope_parameters object.
-RopeSpec read_rotation(const ModelDraft& spec, nlohmann::json fields, double theta, double part) {
+RopeSpec read_rotation(const ModelSpec& spec, nlohmann::json fields, double theta, double part) {
   // YaRN changes the frequencies but not the magnitude of cosines and sines here.
   if (fields.value("rope_type", fields.value("type", "default")) == "yarn" &&
       !fields.contains("attention_factor"))
@@ -157,16 +159,16 @@ RopeSpec read_rotation(const ModelDraft& spec, nlohmann::json fields, double the
   if (theta > 0.0) fields["rope_theta"] = theta;
   if (!fields.contains("partial_rotary_factor")) fields["partial_rotary_factor"] = part;
   const nlohmann::json object = {{"rope_parameters", fields}};
-  ModelDraft made = spec;
+  ModelSpec made = spec;
   read_rope(ConfigReader(object), made, {.style = RopeStyle::kInterleaved, .partial = true});
   return made.ropes.front();
 }
 
-void read_rotations(const ConfigReader& config, ModelDraft& spec) {
+void read_rotations(const ConfigReader& config, ModelSpec& spec) {
   const double default_value =
-      static_cast<double>(config.integer("qk_rope_head_dim", 2, spec.attention.head_dim,
-                                         std::max(2, spec.attention.head_dim / 8))) /
-      spec.attention.head_dim;
+      static_cast<double>(config.integer("qk_rope_head_dim", 2, first_attention(spec).head_dim,
+                                         std::max(2, first_attention(spec).head_dim / 8))) /
+      first_attention(spec).head_dim;
   const double part = config.number("partial_rotary_factor", 0.0, 1.0, default_value);
   const double theta = config.number("rope_theta", 1.0001, 1e15, 10000.0);
   const double compressed = config.number("compress_rope_theta", 1.0001, 1e15, 160000.0);
@@ -180,9 +182,9 @@ void read_rotations(const ConfigReader& config, ModelDraft& spec) {
     spec.ropes = {read_rotation(spec, nlohmann::json::object(), theta, part),
                   read_rotation(spec, fields, compressed, part)};
   }
-  spec.inverse_rope = static_cast<int32_t>(spec.ropes.size());
-  for (int32_t i = 0; i < spec.inverse_rope; ++i) {
-    RopeSpec turned = spec.ropes[static_cast<size_t>(i)];
+  const size_t count = spec.ropes.size();
+  for (size_t i = 0; i < count; ++i) {
+    RopeSpec turned = spec.ropes[i];
     turned.inverse = true;
     spec.ropes.push_back(turned);
   }
@@ -190,9 +192,9 @@ void read_rotations(const ConfigReader& config, ModelDraft& spec) {
   spec.max_model_len = spec.max_position_embeddings;
 }
 
-void read_experts_of_v4(const ConfigReader& config, ModelDraft& spec) {
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "n_routed_experts", .default_experts = 256, .default_chosen = 6});
+void read_experts_of_v4(const ConfigReader& config, ModelSpec& spec) {
+  MoeSpec moe =
+      read_experts(config, {.experts = "n_routed_experts", .default_experts = 256, .default_chosen = 6});
   const std::string scores = config.text("scoring_func", "sqrtsoftplus");
   if (scores != "sqrtsoftplus" && scores != "sigmoid")
     config.fail("scoring_func", cat("is '", scores, "', which is neither sqrtsoftplus nor sigmoid"));
@@ -204,21 +206,23 @@ void read_experts_of_v4(const ConfigReader& config, ModelDraft& spec) {
   moe.shared_intermediate_size = moe.intermediate_size;
   moe.limit_first = true;
   const auto limit = static_cast<float>(config.number("swiglu_limit", 1e-6, 1e9, 10.0));
-  for (LayerDraft& layer : spec.layers) layer.mlp_limit = layer.expert_limit = limit;
+  moe.shared_limit = moe.expert_limit = limit;
   if (config.integer("n_shared_experts", 0, 1024, 1) != 1)
     config.fail("n_shared_experts", "other than 1 is not supported for this architecture");
   const auto kinds = config.texts("mlp_layer_types");
   if (!kinds.empty() && kinds.size() != spec.layers.size())
-    config.fail("mlp_layer_types", cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
+    config.fail("mlp_layer_types", cat("has ", kinds.size(), " entries for ", spec.num_layers(), " layers"));
+  use_experts(spec, moe);
   const int64_t hashed = config.integer("num_hash_layers", 0, kMaxLayers, 3);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     if (!kinds.empty() && kinds[i] != "hash_moe" && kinds[i] != "moe")
       config.fail("mlp_layer_types", cat("contains '", kinds[i], "', which is neither hash_moe nor moe"));
-    spec.layers[i].hash_routing = kinds.empty() ? static_cast<int64_t>(i) < hashed : kinds[i] == "hash_moe";
+    const bool hashes = kinds.empty() ? static_cast<int64_t>(i) < hashed : kinds[i] == "hash_moe";
+    if (hashes) spec.layers[i].feed_forward.moe->hash_vocab_size = spec.vocab_size;
   }
 }
 
-void read_streams(const ConfigReader& config, ModelDraft& spec) {
+void read_streams(const ConfigReader& config, ModelSpec& spec) {
   StreamSpec& streams = spec.streams.emplace();
   streams.hidden = spec.hidden_size;
   streams.streams = static_cast<int32_t>(config.integer("hc_mult", 1, kMaxStreams, 4));
@@ -226,32 +230,35 @@ void read_streams(const ConfigReader& config, ModelDraft& spec) {
   streams.params.eps = static_cast<float>(config.number("hc_eps", 0.0, 1.0, 1e-6));
 }
 
-ModelDraft parse_deepseek_v4(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 512,
-                                                .max_position_embeddings = 1048576,
-                                                .rope = {.style = RopeStyle::kInterleaved, .partial = true},
-                                                .intermediate_field = "moe_intermediate_size"});
-  if (spec.attention.num_kv_heads != 1) config.fail("num_key_value_heads", "other than 1 is not supported");
+ModelSpec parse_deepseek_v4(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 512,
+                                               .max_position_embeddings = 1048576,
+                                               .rope = {.style = RopeStyle::kInterleaved, .partial = true},
+                                               .intermediate_field = "moe_intermediate_size"});
+  if (first_attention(spec).num_kv_heads != 1)
+    config.fail("num_key_value_heads", "other than 1 is not supported");
   for (const std::string_view field : {"attention_bias", "mlp_bias"}) {
     if (config.boolean(field, false)) config.fail(field, "is not supported for this architecture");
   }
-  spec.attention.sinks = true;
   read_rotations(config, spec);
-  read_layers(config, spec);
-  CompressedAttentionSpec& sizes = spec.compressed.emplace();
+  const AttentionSpec& attention = first_attention(spec);
+  CompressedAttentionSpec sizes;
   const auto size = [&](std::string_view field, int64_t low, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, low, high, fallback));
   };
   sizes.q_lora_rank = size("q_lora_rank", 1, 1 << 16, 1024);
-  sizes.heads = spec.attention.num_heads;
-  sizes.head_dim = spec.attention.head_dim;
-  sizes.groups = size("o_groups", 1, spec.attention.num_heads, 8);
+  sizes.heads = attention.num_heads;
+  sizes.head_dim = attention.head_dim;
+  sizes.groups = size("o_groups", 1, attention.num_heads, 8);
   sizes.rank = config.integer("o_lora_rank", 1, 1 << 16, 1024);
-  if (spec.attention.num_heads % sizes.groups != 0)
-    config.fail("o_groups", "does not divide num_attention_heads");
+  if (attention.num_heads % sizes.groups != 0) config.fail("o_groups", "does not divide num_attention_heads");
   sizes.index.heads = size("index_n_heads", 1, 1 << 10, 64);
   sizes.index.dim = size("index_head_dim", spec.ropes[1].rotary_dim, kMaxChoosingHead, 128);
   sizes.index.count = size("index_topk", 1, kMaxPositions, 512);
+  sizes.hidden_size = spec.hidden_size;
+  sizes.norm = spec.norm;
+  sizes.scale = attention.params.scale;
+  read_layers(config, spec, sizes);
   read_experts_of_v4(config, spec);
   read_streams(config, spec);
   return spec;

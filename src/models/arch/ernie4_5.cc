@@ -43,13 +43,13 @@ constexpr std::array<std::string_view, 3> kVlIgnored = {"mtp_*", "layers.{}.mlp.
 // Multi-token prediction.
 constexpr std::array<std::string_view, 1> kMoeIgnored = {"mtp_*"};
 
-ModelDraft parse_ernie4_5_family(const ConfigReader& config, int32_t head_dim) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = head_dim,
-                                                .max_position_embeddings = 131072,
-                                                .rope = {.theta = 500000.0, .style = RopeStyle::kInterleaved},
-                                                .tie_word_embeddings = true});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = config.boolean("use_bias", false);
+ModelSpec parse_ernie4_5_family(const ConfigReader& config, int32_t head_dim) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = head_dim,
+                                               .max_position_embeddings = 131072,
+                                               .rope = {.theta = 500000.0, .style = RopeStyle::kInterleaved},
+                                               .tie_word_embeddings = true,
+                                               .norm_eps = 1e-5});
+  set_biases(spec, config.boolean("use_bias", false));
   return spec;
 }
 
@@ -62,10 +62,10 @@ int64_t of_text(const ConfigReader& config, std::string_view field, int64_t low,
   return values.front();
 }
 
-ModelDraft parse_ernie4_5_vl_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_ernie4_5_family(config, 0);
-  spec.lm_head_bias = spec.mlp.bias;
-  MoeSpec& moe = spec.moe.emplace();
+ModelSpec parse_ernie4_5_vl_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_ernie4_5_family(config, 0);
+  spec.lm_head_bias = first_mlp(spec).bias;
+  MoeSpec moe;
   const int64_t experts = of_text(config, "moe_num_experts", 1, 64);
   if (experts > kMaxExperts) config.fail("moe_num_experts", "is too large");
   moe.num_experts = static_cast<int32_t>(experts);
@@ -74,37 +74,36 @@ ModelDraft parse_ernie4_5_vl_moe(const ConfigReader& config) {
   moe.e_score_correction_bias = true;
   moe.intermediate_size = of_text(config, "moe_intermediate_size", 1, 1536);
   moe.shared_intermediate_size = config.integer("moe_num_shared_experts", 0, 1024, 2) * moe.intermediate_size;
-  assign_experts(config, spec, of_text(config, "moe_layer_start_index", 0, 1));
+  use_experts(spec, moe, sparse_layers(config, spec, of_text(config, "moe_layer_start_index", 0, 1)));
   return spec;
 }
 
-ModelDraft parse_ernie4_5(const ConfigReader& config) {
+ModelSpec parse_ernie4_5(const ConfigReader& config) {
   return parse_ernie4_5_family(config, 128);
 }
 
 // The language model of PaddleOCR-VL: ERNIE 4.5 with NeoX-style RoPE.
-ModelDraft parse_paddleocr_vl(const ConfigReader& config) {
-  ModelDraft spec = parse_ernie4_5(config);
+ModelSpec parse_paddleocr_vl(const ConfigReader& config) {
+  ModelSpec spec = parse_ernie4_5(config);
   spec.ropes.front().style = RopeStyle::kNeox;
   return spec;
 }
 
-ModelDraft parse_ernie4_5_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_ernie4_5_family(config, 0);
-  spec.lm_head_bias = spec.mlp.bias;
-  MoeSpec& moe = read_experts(
-      config, spec,
-      {.experts = "moe_num_experts", .chosen = "moe_k", .default_experts = 64, .default_chosen = 6});
+ModelSpec parse_ernie4_5_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_ernie4_5_family(config, 0);
+  spec.lm_head_bias = first_mlp(spec).bias;
+  MoeSpec moe = read_experts(
+      config, {.experts = "moe_num_experts", .chosen = "moe_k", .default_experts = 64, .default_chosen = 6});
   moe.router.norm_topk_prob = true;
   moe.e_score_correction_bias = true;
   moe.shared_intermediate_size = config.integer("moe_num_shared_experts", 0, 1024, 2) * moe.intermediate_size;
   const int64_t first = config.integer("moe_layer_start_index", 0, kMaxLayers, 1);
   const int64_t last = config.integer("moe_layer_end_index", -1, kMaxLayers, -1);
   const int64_t interval = config.integer("moe_layer_interval", 1, kMaxLayers, 1);
-  for (int64_t i = 0; i < spec.num_layers; ++i) {
-    spec.layers[static_cast<size_t>(i)].experts =
-        (i + 1) % interval == 0 && i >= first && (last < 0 || i <= last);
-  }
+  std::vector<bool> sparse;
+  for (int64_t i = 0; i < spec.num_layers(); ++i)
+    sparse.push_back((i + 1) % interval == 0 && i >= first && (last < 0 || i <= last));
+  use_experts(spec, moe, sparse);
   return spec;
 }
 

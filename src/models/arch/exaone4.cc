@@ -18,7 +18,7 @@ constexpr auto kExaone4MoeModules =
 
 // Which layers have a sliding window. Published configurations have a pattern such as "LLLG" instead of a
 // number: L is a layer with a window, G one without. The last layer never has one.
-std::vector<bool> sliding_layers_of(const ConfigReader& config, const ModelDraft& spec) {
+std::vector<bool> sliding_layers_of(const ConfigReader& config, const ModelSpec& spec) {
   constexpr std::string_view kField = "sliding_window_pattern";
   const nlohmann::json* field = config.find(kField);
   if (field == nullptr || !field->is_string())
@@ -33,10 +33,9 @@ std::vector<bool> sliding_layers_of(const ConfigReader& config, const ModelDraft
   return sliding;
 }
 
-ModelDraft parse_exaone4_family(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qk_norm = QkNorm::kHeads;
+ModelSpec parse_exaone4_family(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.norm_eps = 1e-5});
+  set_qk_norm(spec, QkNorm::kHeads);
   const auto window = static_cast<int32_t>(
       config.integer("sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : 4096));
   if (window == 0) return spec;
@@ -44,20 +43,20 @@ ModelDraft parse_exaone4_family(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_exaone4(const ConfigReader& config) {
-  ModelDraft spec = parse_exaone4_family(config);
-  spec.input_norm = spec.mlp_norm = false;
-  spec.branch_output_norms = true;
+ModelSpec parse_exaone4(const ConfigReader& config) {
+  ModelSpec spec = parse_exaone4_family(config);
+  place_norms(spec, NormPlace::kAfter);
   return spec;
 }
 
-ModelDraft parse_exaone_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_exaone4_family(config);
-  MoeSpec& moe =
-      read_deepseek_experts(config, spec, {.default_experts = 64, .default_chosen = 8}, "num_shared_experts");
+ModelSpec parse_exaone_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_exaone4_family(config);
+  MoeSpec moe =
+      read_deepseek_experts(config, {.default_experts = 64, .default_chosen = 8}, "num_shared_experts");
   moe.router.routed_scaling_factor =
       static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 2.5));
-  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
+  use_experts(spec, moe,
+              sparse_layers(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1)));
   return spec;
 }
 

@@ -25,27 +25,28 @@ constexpr std::array<TensorName, 12> kFalconModules = {{
     {model::kLmHead, "lm_head"},
 }};
 
-ModelDraft parse_falcon(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.intermediate = "ffn_hidden_size"});
+ModelSpec parse_falcon(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.intermediate = "ffn_hidden_size"});
   const bool later = config.boolean("new_decoder_architecture", false);
   const bool multi_query = config.boolean("multi_query", true);
-  spec.attention.num_kv_heads =
-      later ? static_cast<int32_t>(config.integer("num_kv_heads", 1, 1 << 16, spec.attention.num_heads))
-      : multi_query ? 1
-                    : spec.attention.num_heads;
-  if (spec.attention.num_heads % spec.attention.num_kv_heads != 0)
+  set_all(spec, &AttentionSpec::num_kv_heads,
+          later ? static_cast<int32_t>(
+                      config.integer("num_kv_heads", 1, 1 << 16, first_attention(spec).num_heads))
+          : multi_query ? 1
+                        : first_attention(spec).num_heads);
+  if (first_attention(spec).num_heads % first_attention(spec).num_kv_heads != 0)
     config.fail("num_kv_heads", "does not divide num_attention_heads");
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.activation = read_activation(config, "activation", "gelu");
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = config.boolean("bias", false);
+  read_norm_eps(config, spec, "layer_norm_epsilon", 1e-5);
+  set_activation(spec, read_activation(config, "activation", "gelu"));
+  set_all(spec, &MlpSpec::gated, false);
+  set_biases(spec, config.boolean("bias", false));
   spec.parallel_residual = later || config.boolean("parallel_attn", true);
-  spec.mlp_norm =
-      !spec.parallel_residual || (later && config.integer("num_ln_in_parallel_attn", 1, 2, 2) == 2);
+  if (spec.parallel_residual && !(later && config.integer("num_ln_in_parallel_attn", 1, 2, 2) == 2))
+    remove_mlp_norm(spec);
   if (config.boolean("alibi", false)) {
     // ALiBi is added before the scores are scaled.
     spec.position = PositionKind::kAlibi;
-    spec.alibi_scale = 1.0 / std::sqrt(static_cast<double>(spec.attention.head_dim));
+    spec.alibi_scale = 1.0 / std::sqrt(static_cast<double>(first_attention(spec).head_dim));
   } else {
     read_rope(config, spec, {});
   }

@@ -36,36 +36,35 @@ constexpr auto kGemma3nUnread = [] {
 bool is_list(const ConfigReader& config, std::string_view field) {
   return config.has(field) && config.find(field)->is_array();
 }
-void expect_entries(const ConfigReader& config, std::string_view field, size_t count,
-                    const ModelDraft& spec) {
+void expect_entries(const ConfigReader& config, std::string_view field, size_t count, const ModelSpec& spec) {
   if (count != spec.layers.size()) config.fail(field, "has not as many entries as there are layers");
 }
 
-void read_mlp_sizes(const ConfigReader& config, ModelDraft& spec) {
+void read_mlp_sizes(const ConfigReader& config, ModelSpec& spec) {
   if (!is_list(config, "intermediate_size")) return;
   const auto sizes = config.integers("intermediate_size", 1, kMaxSize);
   expect_entries(config, "intermediate_size", sizes.size(), spec);
-  for (size_t i = 0; i < sizes.size(); ++i) spec.layers[i].intermediate_size = sizes[i];
-  spec.mlp.intermediate_size = std::ranges::max(sizes);
+  for (size_t i = 0; i < sizes.size(); ++i) spec.layers[i].feed_forward.mlp->intermediate_size = sizes[i];
 }
 
-void read_activation_sparsity(const ConfigReader& config, ModelDraft& spec) {
+void read_activation_sparsity(const ConfigReader& config, ModelSpec& spec) {
   constexpr std::string_view kField = "activation_sparsity_pattern";
   constexpr double kMost = 0.999999;
   if (is_list(config, kField)) {
     const auto shares = config.numbers(kField, 0.0, kMost);
     expect_entries(config, kField, shares.size(), spec);
-    for (size_t i = 0; i < shares.size(); ++i) spec.layers[i].activation_sparsity = shares[i];
+    for (size_t i = 0; i < shares.size(); ++i)
+      spec.layers[i].feed_forward.mlp->activation_sparsity = shares[i];
     return;
   }
   constexpr size_t kSparse = 10;  // number of sparse layers, in models with more layers than that
   for (size_t i = 0; spec.layers.size() > kSparse && i < kSparse; ++i)
-    spec.layers[i].activation_sparsity = 0.95;
+    spec.layers[i].feed_forward.mlp->activation_sparsity = 0.95;
 }
 
-ModelDraft parse_gemma3n(const ConfigReader& config) {
+ModelSpec parse_gemma3n(const ConfigReader& config) {
   const bool sizes_by_layer = is_list(config, "intermediate_size");
-  ModelDraft spec =
+  ModelSpec spec =
       parse_llama_family(config, {.head_dim = 256,
                                   .max_position_embeddings = 32768,
                                   .rope = {.theta = 1e6, .window_theta = 1e4},
@@ -77,13 +76,13 @@ ModelDraft parse_gemma3n(const ConfigReader& config) {
   if (spec.ropes.size() == 1) {
     RopeSpec local;
     local.theta = config.number("rope_local_base_freq", 1.0001, 1e15, 1e4);
-    local.rotary_dim = spec.attention.head_dim;
+    local.rotary_dim = first_attention(spec).head_dim;
     spec.ropes.push_back(local);
   }
-  assign_layers(spec, 1.0);
+  set_score_divisor(spec, 1.0);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 512));
   assign_windows(spec, sliding_layers(config, spec, 5), window, 1, 0);
-  read_shared_caches(config, spec, std::min(15, spec.num_layers - 1));
+  read_shared_caches(config, spec, std::min(15, spec.num_layers() - 1));
   read_mlp_sizes(config, spec);
   read_activation_sparsity(config, spec);
 
@@ -95,14 +94,15 @@ ModelDraft parse_gemma3n(const ConfigReader& config) {
   if (config.integer("altup_active_idx", 0, 64, 0) != 0)
     config.fail("altup_active_idx", "other than 0 is not supported");
 
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
   spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
-  spec.branch_output_norms = true;
-  spec.attention.qk_norm = QkNorm::kHeads;
-  spec.value_norm = true;
+  place_norms(spec, NormPlace::kBoth);
+  set_qk_norm(spec, QkNorm::kHeads);
+  set_all(spec, &AttentionSpec::v_norm_eps, spec.norm.eps);
   spec.logit_softcap = static_cast<float>(config.number("final_logit_softcapping", 0.0, 1e9, 30.0));
-  spec.per_layer_input_size = config.integer("hidden_size_per_layer_input", 1, kMaxSize, 256);
-  spec.per_layer_input_vocab = config.integer("vocab_size_per_layer_input", 1, kMaxSize, 262144);
+  spec.per_layer_input = {.size = config.integer("hidden_size_per_layer_input", 1, kMaxSize, 256),
+                          .vocab_size = config.integer("vocab_size_per_layer_input", 1, kMaxSize, 262144),
+                          .activation = first_mlp(spec).activation};
   spec.max_model_len = spec.max_position_embeddings;
   return spec;
 }

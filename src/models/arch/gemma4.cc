@@ -34,16 +34,16 @@ constexpr auto kGemma4Modules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kLa
 
 }  // namespace
 
-void read_shared_caches(const ConfigReader& config, ModelDraft& spec, int64_t fallback) {
-  const int64_t shared = config.integer("num_kv_shared_layers", 0, spec.num_layers, fallback);
-  const int64_t first = spec.num_layers - shared;
-  for (int64_t i = first; i < spec.num_layers; ++i) {
-    LayerDraft& layer = spec.layers[static_cast<size_t>(i)];
-    for (int64_t j = first - 1; j >= 0 && layer.kv_sharing_layer < 0; --j) {
-      if ((spec.layers[static_cast<size_t>(j)].window > 0) == (layer.window > 0))
-        layer.kv_sharing_layer = static_cast<int32_t>(j);
+void read_shared_caches(const ConfigReader& config, ModelSpec& spec, int64_t fallback) {
+  const int64_t shared = config.integer("num_kv_shared_layers", 0, spec.num_layers(), fallback);
+  const int64_t first = spec.num_layers() - shared;
+  for (int64_t i = first; i < spec.num_layers(); ++i) {
+    AttentionSpec& own = *attention_of(spec.layers[static_cast<size_t>(i)]);
+    for (int64_t j = first - 1; j >= 0 && own.kv_sharing_layer < 0; --j) {
+      const AttentionParams& earlier = attention_of(spec.layers[static_cast<size_t>(j)])->params;
+      if ((earlier.window > 0) == (own.params.window > 0)) own.kv_sharing_layer = static_cast<int32_t>(j);
     }
-    if (layer.kv_sharing_layer < 0)
+    if (own.kv_sharing_layer < 0)
       config.fail("num_kv_shared_layers", "leaves no layer of a kind with keys of its own");
   }
 }
@@ -85,23 +85,23 @@ Heads read_full_heads(const ConfigReader& config, const Heads& windowed, const s
 
 namespace {
 
-ModelDraft parse_gemma4(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 256,
-                                                .max_position_embeddings = 131072,
-                                                .rope = {.theta = 1e6, .partial = true, .window_theta = 1e4},
-                                                .tie_word_embeddings = true,
-                                                .activation_field = "hidden_activation",
-                                                .activation = "gelu_pytorch_tanh"});
+ModelSpec parse_gemma4(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 256,
+                                               .max_position_embeddings = 131072,
+                                               .rope = {.theta = 1e6, .partial = true, .window_theta = 1e4},
+                                               .tie_word_embeddings = true,
+                                               .activation_field = "hidden_activation",
+                                               .activation = "gelu_pytorch_tanh"});
   if (config.has("use_bidirectional_attention") && config.text("use_bidirectional_attention", "") == "all")
     config.fail("use_bidirectional_attention", "is not supported");
-  const int32_t window_dim = spec.attention.head_dim;
-  const int32_t window_heads = spec.attention.num_kv_heads;
+  const int32_t window_dim = first_attention(spec).head_dim;
+  const int32_t window_heads = first_attention(spec).num_kv_heads;
   auto sliding = sliding_layers(config, spec, 6);
   sliding.back() = false;
   const bool attention_k_eq_v = config.boolean("attention_k_eq_v", false);
   const auto [full_dim, full_heads] =
       read_full_heads(config, {window_dim, window_heads}, sliding, attention_k_eq_v);
-  if (spec.attention.num_heads % full_heads != 0)
+  if (first_attention(spec).num_heads % full_heads != 0)
     config.fail("num_global_key_value_heads", "does not divide num_attention_heads");
   if (spec.ropes.size() == 1) {
     // Defaults of configurations without RoPE fields.
@@ -117,46 +117,49 @@ ModelDraft parse_gemma4(const ConfigReader& config) {
   full.rotary_dim =
       full.scaling == RopeScaling::kProportional ? full_dim : full.rotary_dim * full_dim / window_dim;
 
-  assign_layers(spec, 1.0);
+  set_score_divisor(spec, 1.0);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 512));
   assign_windows(spec, sliding, window, 1, 0);
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    LayerDraft& layer = spec.layers[i];
-    layer.head_dim = sliding[i] ? window_dim : full_dim;
-    layer.num_kv_heads = sliding[i] ? window_heads : full_heads;
-    layer.k_eq_v = attention_k_eq_v && !sliding[i];
-  }
-  if (config.boolean("enable_moe_block", false)) {
-    MoeSpec& moe = read_experts(config, spec, {.chosen = "top_k_experts"});
-    moe.router.norm_topk_prob = true;
-    moe.expert_scale = spec.parallel_moe = true;
+    AttentionSpec& own = *attention_of(spec.layers[i]);
+    own.head_dim = own.value_dim = sliding[i] ? window_dim : full_dim;
+    own.num_kv_heads = sliding[i] ? window_heads : full_heads;
+    own.k_eq_v = attention_k_eq_v && !sliding[i];
   }
   read_shared_caches(config, spec, 0);
   const bool wide = config.boolean("use_double_wide_mlp", false);
-  for (LayerDraft& layer : spec.layers) {
-    if (layer.kv_sharing_layer < 0) continue;
-    layer.k_eq_v = false;
-    if (wide) layer.intermediate_size = 2 * spec.mlp.intermediate_size;
+  for (LayerSpec& layer : spec.layers) {
+    if (kv_sharing_layer(layer) < 0) continue;
+    attention_of(layer)->k_eq_v = false;
+    if (wide) layer.feed_forward.mlp->intermediate_size *= 2;
   }
-  spec.attention.head_dim = std::max(full_dim, window_dim);
+  if (config.boolean("enable_moe_block", false)) {
+    MoeSpec moe = read_experts(config, {.chosen = "top_k_experts"});
+    moe.router.norm_topk_prob = true;
+    moe.expert_scale = true;
+    for (LayerSpec& layer : spec.layers) add_experts(layer, moe, FeedForwardSpec::Experts::kParallel);
+  }
 
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
   spec.embedding_multiplier = static_cast<float>(std::sqrt(static_cast<double>(spec.hidden_size)));
-  spec.branch_output_norms = true;
-  spec.attention.qk_norm = QkNorm::kHeads;
-  spec.value_norm = true;
+  place_norms(spec, NormPlace::kBoth);
+  set_qk_norm(spec, QkNorm::kHeads);
+  set_all(spec, &AttentionSpec::v_norm_eps, spec.norm.eps);
   spec.layer_scalars = true;
   spec.logit_softcap = static_cast<float>(config.number("final_logit_softcapping", 0.0, 1e9, 0.0));
-  spec.per_layer_input_size = config.integer("hidden_size_per_layer_input", 0, kMaxSize, 256);
-  spec.per_layer_input_vocab = config.integer("vocab_size_per_layer_input", 1, kMaxSize, spec.vocab_size);
+  spec.per_layer_input = {
+      .size = config.integer("hidden_size_per_layer_input", 0, kMaxSize, 256),
+      .vocab_size = config.integer("vocab_size_per_layer_input", 1, kMaxSize, spec.vocab_size),
+      .activation = first_mlp(spec).activation};
+  if (spec.per_layer_input->size == 0) spec.per_layer_input.reset();
   spec.max_model_len = spec.max_position_embeddings;
   return spec;
 }
 
 // Gemma 4 with one decoder for all modalities, without per-layer embeddings.
-ModelDraft parse_gemma4_unified(const ConfigReader& config) {
-  ModelDraft spec = parse_gemma4(config);
-  spec.per_layer_input_size = 0;
+ModelSpec parse_gemma4_unified(const ConfigReader& config) {
+  ModelSpec spec = parse_gemma4(config);
+  spec.per_layer_input.reset();
   return spec;
 }
 

@@ -27,60 +27,63 @@ constexpr auto kKolibriModules =
     joined(kLlamaMatrices, kLlamaNorms, kGlmPostNorms, kQkNorms, kMoeExperts, kDeepseekShared, kKolibri);
 constexpr auto kGlm4MoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMoeExperts, kDeepseekShared);
 
-ModelDraft parse_glm(const ConfigReader& config) {
-  ModelDraft spec =
+ModelSpec parse_glm(const ConfigReader& config) {
+  ModelSpec spec =
       parse_llama_family(config, {.head_dim = 128,
                                   .max_position_embeddings = 131072,
-                                  .rope = {.style = RopeStyle::kInterleaved, .partial = true, .part = 0.5}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1.5625e-7));
-  spec.attention.qkv_bias = config.boolean("attention_bias", true);
+                                  .rope = {.style = RopeStyle::kInterleaved, .partial = true, .part = 0.5},
+                                  .norm_eps = 1.5625e-7});
+  set_all(spec, &AttentionSpec::qkv_bias, config.boolean("attention_bias", true));
   return spec;
 }
 
-ModelDraft parse_glm4(const ConfigReader& config) {
-  ModelDraft spec = parse_glm(config);
-  spec.branch_output_norms = true;
+ModelSpec parse_glm4(const ConfigReader& config) {
+  ModelSpec spec = parse_glm(config);
+  place_norms(spec, NormPlace::kBoth);
   return spec;
 }
 
-ModelDraft parse_glm_ocr(const ConfigReader& config) {
-  ModelDraft spec = parse_glm4(config);
-  spec.attention.qkv_bias = false;
+ModelSpec parse_glm_ocr(const ConfigReader& config) {
+  ModelSpec spec = parse_glm4(config);
+  set_all(spec, &AttentionSpec::qkv_bias, false);
   return spec;
 }
 
-ModelDraft parse_glm4_moe(const ConfigReader& config) {
-  ModelDraft spec =
-      parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.partial = true, .part = 0.5}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = config.boolean("attention_bias", false);
-  spec.attention.qk_norm = config.boolean("use_qk_norm", false) ? QkNorm::kHeads : QkNorm::kNone;
-  read_deepseek_experts(config, spec);
+ModelSpec parse_glm4_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
+      config, {.max_position_embeddings = 131072, .rope = {.partial = true, .part = 0.5}, .norm_eps = 1e-5});
+  set_all(spec, &AttentionSpec::qkv_bias, config.boolean("attention_bias", false));
+  set_qk_norm(spec, config.boolean("use_qk_norm", false) ? QkNorm::kHeads : QkNorm::kNone);
+  const MoeSpec moe = read_deepseek_experts(config);
+  use_experts(spec, moe, layers_from(spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 0)));
   return spec;
 }
 
-ModelDraft parse_kolibri1(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
-                                                .max_position_embeddings = 262144,
-                                                .intermediate_size = 1});  // no layer has a dense MLP
-  spec.branch_output_norms = true;
-  spec.attention.qk_norm = QkNorm::kHeads;
+ModelSpec parse_kolibri1(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                               .max_position_embeddings = 262144,
+                                               .intermediate_size = 1});  // no layer has a dense MLP
+  place_norms(spec, NormPlace::kBoth);
+  set_qk_norm(spec, QkNorm::kHeads);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 513));
   assign_windows(spec, sliding_layers(config, spec, 5), window, 0, kNoRope);
-  MoeSpec& moe = read_experts(config, spec, {.default_experts = 384, .default_chosen = 6});
+  MoeSpec moe = read_experts(config, {.default_experts = 384, .default_chosen = 6});
   moe.router.scoring_func = ScoringFunc::kChosenSigmoid;
   moe.router.norm_topk_prob = config.boolean("norm_topk_prob", false);
   moe.e_score_correction_bias = true;
   moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 512);
+  use_experts(spec, moe);
   return spec;
 }
 
-ModelDraft parse_solar_open(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(
-      config, {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 1e6, .partial = true}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = config.boolean("attention_bias", false);
-  read_deepseek_experts(config, spec);
+ModelSpec parse_solar_open(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                               .max_position_embeddings = 131072,
+                                               .rope = {.theta = 1e6, .partial = true},
+                                               .norm_eps = 1e-5});
+  set_all(spec, &AttentionSpec::qkv_bias, config.boolean("attention_bias", false));
+  const MoeSpec moe = read_deepseek_experts(config);
+  use_experts(spec, moe, layers_from(spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 0)));
   return spec;
 }
 

@@ -46,37 +46,37 @@ constexpr std::array<TensorName, 9> kFirstModules = {{
 }};
 
 // The common part of both models.
-ModelDraft parse_gpt2_family(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, kGpt2Sizes);
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = true;
+ModelSpec parse_gpt2_family(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, kGpt2Sizes);
+  read_norm_eps(config, spec, "layer_norm_epsilon", 1e-5);
+  set_all(spec, &MlpSpec::gated, false);
+  set_biases(spec, true);
   spec.position = PositionKind::kLearned;
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   return spec;
 }
 
-ModelDraft parse_openai_gpt(const ConfigReader& config) {
-  ModelDraft spec = parse_gpt2_family(config);
+ModelSpec parse_openai_gpt(const ConfigReader& config) {
+  ModelSpec spec = parse_gpt2_family(config);
   // Its "gelu" is the tanh approximation.
-  spec.activation =
-      config.text("afn", "gelu") == "gelu" ? Activation::kGeluTanh : read_activation(config, "afn", "gelu");
-  spec.input_norm = spec.mlp_norm = spec.final_norm = false;
-  spec.norm_after_add = true;
+  set_activation(spec, config.text("afn", "gelu") == "gelu" ? Activation::kGeluTanh
+                                                            : read_activation(config, "afn", "gelu"));
+  place_norms(spec, NormPlace::kAfterAdd);
+  spec.final_norm.reset();
   return spec;
 }
 
-ModelDraft parse_gpt2(const ConfigReader& config) {
-  ModelDraft spec = parse_gpt2_family(config);
+ModelSpec parse_gpt2(const ConfigReader& config) {
+  ModelSpec spec = parse_gpt2_family(config);
   if (config.boolean("add_cross_attention", false)) config.fail("add_cross_attention", "is not supported");
-  spec.activation = read_activation(config, "activation_function", "gelu_new");
+  set_activation(spec, read_activation(config, "activation_function", "gelu_new"));
 
   const bool by_size = config.boolean("scale_attn_weights", true);
   const bool by_layer = config.boolean("scale_attn_by_inverse_layer_idx", false);
-  for (int32_t i = 0; i < spec.num_layers; ++i) {
-    double scale = by_size ? 1.0 / std::sqrt(static_cast<double>(spec.attention.head_dim)) : 1.0;
+  for (int32_t i = 0; i < spec.num_layers(); ++i) {
+    double scale = by_size ? 1.0 / std::sqrt(static_cast<double>(first_attention(spec).head_dim)) : 1.0;
     if (by_layer) scale /= i + 1;
-    spec.layers[static_cast<size_t>(i)].attention_scale = static_cast<float>(scale);
+    attention_of(spec.layers[static_cast<size_t>(i)])->params.scale = static_cast<float>(scale);
   }
   return spec;
 }

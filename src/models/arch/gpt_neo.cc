@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 4> kMasks = {
     "h.{}.attn.attention.bias", "h.{}.attn.attention.masked_bias", "h.{}.attn.bias", "h.{}.attn.masked_bias"};
 
 // Whether each layer is local. attention_types is [[[types of some layers], repetitions], …].
-std::vector<bool> local_layers(const ConfigReader& config, const ModelDraft& spec) {
+std::vector<bool> local_layers(const ConfigReader& config, const ModelSpec& spec) {
   std::vector<std::string> kinds = config.texts("attention_layers");
   if (const nlohmann::json* types = config.find("attention_types"); kinds.empty() && types != nullptr) {
     const auto bad = [&] { config.fail("attention_types", "must be a list of [[kinds of layers], times]"); };
@@ -52,7 +52,7 @@ std::vector<bool> local_layers(const ConfigReader& config, const ModelDraft& spe
     }
   }
   if (kinds.size() != spec.layers.size())
-    config.fail("attention_types", cat("names ", kinds.size(), " layers of ", spec.num_layers));
+    config.fail("attention_types", cat("names ", kinds.size(), " layers of ", spec.num_layers()));
   std::vector<bool> local;
   for (const std::string& kind : kinds) {
     if (kind != "local" && kind != "global")
@@ -62,34 +62,35 @@ std::vector<bool> local_layers(const ConfigReader& config, const ModelDraft& spe
   return local;
 }
 
-void read_common(const ConfigReader& config, ModelDraft& spec) {
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.mlp.gated = false;
-  spec.attention.o_bias = spec.mlp.bias = true;
+void read_common(const ConfigReader& config, ModelSpec& spec) {
+  read_norm_eps(config, spec, "layer_norm_epsilon", 1e-5);
+  set_all(spec, &MlpSpec::gated, false);
+  set_all(spec, &AttentionSpec::o_bias, true);
+  set_all(spec, &MlpSpec::bias, true);
   spec.position = PositionKind::kLearned;
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
 }
 
-ModelDraft parse_gpt_neo(const ConfigReader& config) {
-  ModelDraft spec =
+ModelSpec parse_gpt_neo(const ConfigReader& config) {
+  ModelSpec spec =
       read_sizes(config, {.layers = "num_layers", .heads = "num_heads", .default_positions = 2048});
   read_common(config, spec);
-  spec.activation = read_activation(config, "activation_function", "gelu_new");
-  assign_layers(spec, 1.0);
+  set_activation(spec, read_activation(config, "activation_function", "gelu_new"));
+  set_score_divisor(spec, 1.0);
   const auto window = static_cast<int32_t>(config.integer("window_size", 1, kMaxPositions, 256));
   const auto local = local_layers(config, spec);
-  for (size_t i = 0; i < local.size(); ++i) spec.layers[i].window = local[i] ? window : 0;
+  assign_windows(spec, local, window, kNoRope, kNoRope);
   return spec;
 }
 
-ModelDraft parse_gpt_bigcode(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, kGpt2Sizes);
+ModelSpec parse_gpt_bigcode(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, kGpt2Sizes);
   if (!config.boolean("multi_query", true)) config.fail("multi_query", "false is not supported");
   read_common(config, spec);
-  spec.attention.num_kv_heads = 1;
-  spec.attention.qkv_bias = true;
-  spec.activation = read_activation(config, "activation_function", "gelu_pytorch_tanh");
-  if (!config.boolean("scale_attn_weights", true)) assign_layers(spec, 1.0);
+  set_all(spec, &AttentionSpec::num_kv_heads, 1);
+  set_all(spec, &AttentionSpec::qkv_bias, true);
+  set_activation(spec, read_activation(config, "activation_function", "gelu_pytorch_tanh"));
+  if (!config.boolean("scale_attn_weights", true)) set_score_divisor(spec, 1.0);
   return spec;
 }
 

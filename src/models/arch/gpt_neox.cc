@@ -26,13 +26,13 @@ constexpr std::array<TensorName, 11> kGptNeoxModules = {{
 constexpr std::array<std::string_view, 3> kGptNeoxIgnored = {
     "layers.{}.attention.bias", "layers.{}.attention.masked_bias", "layers.{}.attention.rotary_emb.inv_freq"};
 
-ModelDraft parse_gpt_neox(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {});
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
-  spec.activation = read_activation(config, "hidden_act", "gelu");
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", true);
-  spec.mlp.bias = true;
+ModelSpec parse_gpt_neox(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {});
+  read_norm_eps(config, spec, "layer_norm_eps", 1e-5);
+  set_activation(spec, read_activation(config, "hidden_act", "gelu"));
+  set_all(spec, &MlpSpec::gated, false);
+  set_attention_bias(spec, config.boolean("attention_bias", true));
+  set_all(spec, &MlpSpec::bias, true);
   spec.parallel_residual = config.boolean("use_parallel_residual", true);
   const double part = config.number("rotary_pct", 0.0, 1.0, 0.25);
   const double theta = config.number("rotary_emb_base", 1.0001, 1e15, 10000.0);

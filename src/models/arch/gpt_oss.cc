@@ -27,10 +27,10 @@ constexpr std::array<TensorName, 7> kGptOssOwn = {{
 constexpr auto kGptOssModules = joined(kLlamaMatrices, kLlamaNorms, kGptOssOwn);
 
 // The rotary embedding of configurations without RoPE fields.
-RopeSpec gpt_oss_default_rope(const ModelDraft& spec) {
+RopeSpec gpt_oss_default_rope(const ModelSpec& spec) {
   RopeSpec rope;
   rope.theta = 150000.0;
-  rope.rotary_dim = spec.attention.head_dim;
+  rope.rotary_dim = first_attention(spec).head_dim;
   rope.scaling = RopeScaling::kYarn;
   rope.factor = 32.0;
   rope.original_max_position = 4096;
@@ -39,24 +39,24 @@ RopeSpec gpt_oss_default_rope(const ModelDraft& spec) {
   return rope;
 }
 
-ModelDraft parse_gpt_oss(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(
-      config, {.head_dim = 64, .max_position_embeddings = 131072, .rope = {.theta = 150000.0}});
+ModelSpec parse_gpt_oss(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
+      config,
+      {.head_dim = 64, .max_position_embeddings = 131072, .rope = {.theta = 150000.0}, .norm_eps = 1e-5});
   if (!config.has("rope_scaling") && !config.has("rope_parameters"))
     spec.ropes = {gpt_oss_default_rope(spec)};
   spec.max_model_len = spec.max_position_embeddings;  // includes the RoPE scaling
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", true);
-  spec.attention.sinks = true;
+  set_attention_bias(spec, config.boolean("attention_bias", true));
+  set_all(spec, &AttentionSpec::sinks, true);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
   assign_windows(spec, sliding_layers(config, spec, 2), window, 0, 0);
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "num_local_experts",
-                               .intermediate = "intermediate_size",
-                               .default_experts = 128,
-                               .default_chosen = 4});
+  MoeSpec moe = read_experts(config, {.experts = "num_local_experts",
+                                      .intermediate = "intermediate_size",
+                                      .default_experts = 128,
+                                      .default_chosen = 4});
   moe.router.scoring_func = ScoringFunc::kChosenSoftmax;
   moe.router_bias = moe.expert_bias = true;
+  use_experts(spec, moe);
   read_clamped_swish(config, spec);
   return spec;
 }

@@ -32,28 +32,31 @@ constexpr auto kCodegenModules = joined(kTogether, kGptjRest);
 constexpr std::array<std::string_view, 3> kGptjIgnored = {"h.{}.attn.bias", "h.{}.attn.masked_bias",
                                                           "h.{}.attn.embed_positions"};
 
-ModelDraft parse_gptj(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.hidden = "n_embd",
-                                        .layers = "n_layer",
-                                        .heads = "n_head",
-                                        .intermediate = "n_inner",
-                                        .positions = "n_positions"});
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.activation = read_activation(config, "activation_function", "gelu_new");
-  spec.mlp.gated = false;
-  spec.mlp.bias = spec.lm_head_bias = true;
+ModelSpec parse_gptj(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.hidden = "n_embd",
+                                       .layers = "n_layer",
+                                       .heads = "n_head",
+                                       .intermediate = "n_inner",
+                                       .positions = "n_positions"});
+  read_norm_eps(config, spec, "layer_norm_epsilon", 1e-5);
+  set_activation(spec, read_activation(config, "activation_function", "gelu_new"));
+  set_all(spec, &MlpSpec::gated, false);
+  set_all(spec, &MlpSpec::bias, true);
+  spec.lm_head_bias = true;
   spec.parallel_residual = true;
-  spec.mlp_norm = false;
-  const auto rotary = static_cast<double>(config.integer("rotary_dim", 2, spec.attention.head_dim, 64));
-  read_rope(config, spec,
-            {.style = RopeStyle::kInterleaved, .partial = true, .part = rotary / spec.attention.head_dim});
+  remove_mlp_norm(spec);
+  const auto rotary =
+      static_cast<double>(config.integer("rotary_dim", 2, first_attention(spec).head_dim, 64));
+  read_rope(
+      config, spec,
+      {.style = RopeStyle::kInterleaved, .partial = true, .part = rotary / first_attention(spec).head_dim});
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
   return spec;
 }
 
-ModelDraft parse_codegen(const ConfigReader& config) {
-  ModelDraft spec = parse_gptj(config);
-  if (spec.attention.num_heads % 4 != 0) config.fail("n_head", "must be a multiple of 4");
+ModelSpec parse_codegen(const ConfigReader& config) {
+  ModelSpec spec = parse_gptj(config);
+  if (first_attention(spec).num_heads % 4 != 0) config.fail("n_head", "must be a multiple of 4");
   return spec;
 }
 

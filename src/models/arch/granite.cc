@@ -53,13 +53,14 @@ constexpr std::array<TensorName, 5> kSharedAlone = {{
 constexpr auto kHybridModules =
     joined(kLlamaAttention, kFinalNorm, kLlamaNorms, kGraniteExperts, kSharedAlone, kMambaInLayer);
 
-void read_swa(const ConfigReader& config, ModelDraft& spec) {
-  spec.attention.sinks = true;
+void read_swa(const ConfigReader& config, ModelSpec& spec) {
+  set_all(spec, &AttentionSpec::sinks, true);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 128));
   assign_windows(spec, sliding_layers(config, spec, 4, 0), window, 0, 0);
   const auto thetas = config.numbers("layer_rope_theta", 0.0, 1e15);
   if (!thetas.empty() && thetas.size() != spec.layers.size())
-    config.fail("layer_rope_theta", cat("has ", thetas.size(), " entries for ", spec.num_layers, " layers"));
+    config.fail("layer_rope_theta",
+                cat("has ", thetas.size(), " entries for ", spec.num_layers(), " layers"));
   for (size_t i = 0; i < thetas.size(); ++i) {
     const auto at = std::ranges::find(spec.ropes, thetas[i], &RopeSpec::theta);
     spec.layers[i].rope = thetas[i] == 0.0 ? kNoRope : static_cast<int32_t>(at - spec.ropes.begin());
@@ -70,74 +71,75 @@ void read_swa(const ConfigReader& config, ModelDraft& spec) {
   }
 }
 
-ModelDraft parse_granite(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {});
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.mlp.bias = config.boolean("mlp_bias", false);
+ModelSpec parse_granite(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
   spec.embedding_multiplier = static_cast<float>(config.number("embedding_multiplier", -1e9, 1e9, 1.0));
-  spec.residual_multiplier = static_cast<float>(config.number("residual_multiplier", -1e9, 1e9, 1.0));
-  assign_layers(spec, 1.0 / config.number("attention_multiplier", 1e-9, 1e9, 1.0));
+  multiply_branches(spec, static_cast<float>(config.number("residual_multiplier", -1e9, 1e9, 1.0)));
+  set_score_divisor(spec, 1.0 / config.number("attention_multiplier", 1e-9, 1e9, 1.0));
   spec.logit_scale = static_cast<float>(1.0 / config.number("logits_scaling", 1e-9, 1e9, 1.0));
   return spec;
 }
 
-ModelDraft parse_granite_swa(const ConfigReader& config) {
-  ModelDraft spec = parse_granite(config);
+ModelSpec parse_granite_swa(const ConfigReader& config) {
+  ModelSpec spec = parse_granite(config);
   read_swa(config, spec);
   return spec;
 }
 
-ModelDraft parse_hyperclovax(const ConfigReader& config) {
-  ModelDraft spec = parse_granite(config);
+ModelSpec parse_hyperclovax(const ConfigReader& config) {
+  ModelSpec spec = parse_granite(config);
   const double scale =
-      config.number("attention_multiplier", 1e-9, 1e9, 1.0 / std::sqrt(spec.attention.head_dim));
-  assign_layers(spec, 1.0 / scale);
+      config.number("attention_multiplier", 1e-9, 1e9, 1.0 / std::sqrt(first_attention(spec).head_dim));
+  set_score_divisor(spec, 1.0 / scale);
   spec.logit_scale = static_cast<float>(config.number("logits_scaling", 1e-9, 1e9, 1.0));
-  spec.branch_output_norms = config.boolean("use_post_norm", true);
+  if (config.boolean("use_post_norm", true)) place_norms(spec, NormPlace::kBoth);
   return spec;
 }
 
-ModelDraft parse_granitemoe(const ConfigReader& config) {
-  ModelDraft spec = parse_granite(config);
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "num_local_experts",
-                               .intermediate = "intermediate_size",
-                               .default_experts = 8,
-                               .default_chosen = 2});
+ModelSpec parse_granitemoe(const ConfigReader& config) {
+  ModelSpec spec = parse_granite(config);
+  MoeSpec moe = read_experts(config, {.experts = "num_local_experts",
+                                      .intermediate = "intermediate_size",
+                                      .default_experts = 8,
+                                      .default_chosen = 2});
   moe.router.scoring_func = ScoringFunc::kChosenSoftmax;
   moe.shared_intermediate_size = config.integer("shared_intermediate_size", 0, kMaxSize, 0);
+  use_experts(spec, moe);
   return spec;
 }
 
-ModelDraft parse_granitemoe_swa(const ConfigReader& config) {
-  ModelDraft spec = parse_granitemoe(config);
+ModelSpec parse_granitemoe_swa(const ConfigReader& config) {
+  ModelSpec spec = parse_granitemoe(config);
   read_swa(config, spec);
   return spec;
 }
 
-ModelDraft parse_granitemoehybrid(const ConfigReader& config) {
-  ModelDraft spec;
+ModelSpec parse_granitemoehybrid(const ConfigReader& config) {
+  ModelSpec spec;
   if (config.integer("num_local_experts", 0, kMaxExperts, 8) > 0) {
     spec = parse_granitemoe(config);
-    spec.moe->shared_intermediate_size = config.integer("shared_intermediate_size", 1, kMaxSize, 1024);
+    set_all(spec, &MoeSpec::shared_intermediate_size,
+            config.integer("shared_intermediate_size", 1, kMaxSize, 1024));
+    set_all(spec, &MoeSpec::shared_bias, false);
   } else {
     spec = parse_granite(config);
-    spec.mlp.intermediate_size = config.integer("shared_intermediate_size", 1, kMaxSize, 1024);
+    set_all(spec, &MlpSpec::intermediate_size, config.integer("shared_intermediate_size", 1, kMaxSize, 1024));
   }
-  spec.mlp.bias = false;
+  set_all(spec, &MlpSpec::bias, false);
   const std::string positions = config.text("position_embedding_type", "nope");
   if (positions != "nope" && positions != "rope")
     config.fail("position_embedding_type", "must be rope or nope");
   if (positions == "nope") {
-    for (LayerDraft& layer : spec.layers) layer.rope = kNoRope;
+    set_rope(spec, kNoRope);
     spec.ropes.clear();
     spec.max_model_len = spec.max_position_embeddings;
   }
-  read_mamba(config, spec, {});
   std::vector<std::string> kinds = config.texts("layer_types");
   if (kinds.empty()) kinds = config.texts("layers_block_type");
   if (kinds.empty()) kinds.assign(spec.layers.size(), "mamba");
-  assign_mixers(config, spec, "layer_types", Recurrence::kMamba, kinds);
+  assign_mixers(config, spec, "layer_types", read_mamba(config, spec, {}), kinds);
   return spec;
 }
 

@@ -45,38 +45,38 @@ int64_t same_for_all(const ConfigReader& config, std::string_view field, int64_t
   return values.front();
 }
 
-ModelDraft parse_hunyuan_dense(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.attention.qk_norm = QkNorm::kHeads;
-  spec.attention.qk_norm_after_rope = true;
+ModelSpec parse_hunyuan_dense(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.norm_eps = 1e-5});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_qk_norm(spec, QkNorm::kHeads);
+  set_all(spec, &AttentionSpec::qk_norm_after_rope, true);
   return spec;
 }
 
-ModelDraft parse_hunyuan_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_hunyuan_dense(config);
-  MoeSpec& moe = spec.moe.emplace();
+ModelSpec parse_hunyuan_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_hunyuan_dense(config);
+  MoeSpec moe;
   moe.num_experts = static_cast<int32_t>(same_for_all(config, "num_experts", 1));
   moe.router.num_experts_per_tok = static_cast<int32_t>(same_for_all(config, "moe_topk", 1));
   if (moe.num_experts > kMaxExperts) config.fail("num_experts", "is too large");
   if (moe.router.num_experts_per_tok > moe.num_experts) config.fail("moe_topk", "is more than num_experts");
   moe.router.norm_topk_prob = true;
-  moe.intermediate_size = moe.shared_intermediate_size = spec.mlp.intermediate_size;
-  for (LayerDraft& layer : spec.layers) layer.experts = true;
+  moe.intermediate_size = moe.shared_intermediate_size = first_mlp(spec).intermediate_size;
+  use_experts(spec, moe);
   return spec;
 }
 
-ModelDraft parse_hy_v3(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(
-      config, {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 11158840.0}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.mlp.bias = config.boolean("mlp_bias", false);
-  spec.attention.qk_norm = QkNorm::kHeads;
-  read_sigmoid_experts(config, spec, {.default_experts = 192, .default_chosen = 8}, "router_scaling_factor",
-                       2.826, 1);
-  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
+ModelSpec parse_hy_v3(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
+      config,
+      {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 11158840.0}, .norm_eps = 1e-5});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
+  set_qk_norm(spec, QkNorm::kHeads);
+  const MoeSpec moe = read_sigmoid_experts(config, {.default_experts = 192, .default_chosen = 8},
+                                           "router_scaling_factor", 2.826, 1);
+  use_experts(spec, moe,
+              sparse_layers(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1)));
   return spec;
 }
 

@@ -24,27 +24,29 @@ constexpr std::array<TensorName, 14> kJetmoeModules = {{
     {model::kLmHead, "lm_head"},
 }};
 
-ModelDraft parse_jetmoe(const ConfigReader& config) {
+ModelSpec parse_jetmoe(const ConfigReader& config) {
   const auto head_dim = static_cast<int32_t>(config.integer("kv_channels", 2, 1 << 13, 128));
-  ModelDraft spec = parse_llama_family(config, {.head_dim = head_dim,
-                                                .max_position_embeddings = 4096,
-                                                .tie_word_embeddings = true,
-                                                .activation_field = "activation_function"});
+  ModelSpec spec = parse_llama_family(config, {.head_dim = head_dim,
+                                               .max_position_embeddings = 4096,
+                                               .tie_word_embeddings = true,
+                                               .activation_field = "activation_function"});
   // transformers' JetMoeDecoderLayer does not pass rms_norm_eps to its norms.
-  spec.final_norm_eps = spec.norm_eps;
-  spec.norm_eps = 1e-6F;
-  MoeSpec& moe = read_mixtral_experts(config, spec);
+  const std::optional<NormSpec> final_norm = spec.final_norm;
+  set_norm(spec, {.eps = 1e-6F});
+  spec.final_norm = final_norm;
+  MoeSpec moe = read_mixtral_experts(config);
   moe.router = {.scoring_func = ScoringFunc::kChosenSoftmax,
                 .num_experts_per_tok = moe.router.num_experts_per_tok};
   moe.output_bias = true;
-  const AttentionSpec& attention = spec.attention;
+  const AttentionSpec& attention = first_attention(spec);
   if (attention.num_heads != attention.num_kv_heads * moe.router.num_experts_per_tok)
     config.fail("num_attention_heads", "must be num_key_value_heads * num_experts_per_tok");
-  spec.mixer = MoaSpec{.num_experts = moe.num_experts,
-                       .num_kv_heads = attention.num_kv_heads,
-                       .head_dim = attention.head_dim,
-                       .router = moe.router,
-                       .scale = spec.layers.front().attention_scale};
+  set_mixer(spec, MoaSpec{.num_experts = moe.num_experts,
+                          .num_kv_heads = attention.num_kv_heads,
+                          .head_dim = attention.head_dim,
+                          .router = moe.router,
+                          .scale = attention.params.scale});
+  use_experts(spec, moe);
   return spec;
 }
 

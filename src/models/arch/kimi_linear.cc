@@ -35,14 +35,14 @@ constexpr auto kKimiLinearModules = joined(kLatentModel, kKimiLinearNets, kKimiD
                                            kMixtralExperts, kDeepseekShared, kPublishedShared);
 
 // The type of each layer. The published configuration lists them with numbers from 1.
-std::vector<std::string> kimi_linear_read_kinds(const ConfigReader& config, const ModelDraft& spec,
+std::vector<std::string> kimi_linear_read_kinds(const ConfigReader& config, const ModelSpec& spec,
                                                 const ConfigReader& nets) {
   std::vector<std::string> kinds = config.texts("layer_types");
   if (!kinds.empty()) return kinds;
-  const auto count = static_cast<size_t>(spec.num_layers);
+  const auto count = static_cast<size_t>(spec.num_layers());
   kinds.assign(count, "linear_attention");
   if (nets.has("full_attn_layers")) {
-    for (const int64_t layer : nets.integers("full_attn_layers", 1, spec.num_layers))
+    for (const int64_t layer : nets.integers("full_attn_layers", 1, spec.num_layers()))
       kinds[static_cast<size_t>(layer - 1)] = "full_attention";
     return kinds;
   }
@@ -57,7 +57,7 @@ std::string_view field_of(const ConfigReader& config, std::string_view field, st
 
 }  // namespace
 
-MoeSpec& read_kimi_experts(const ConfigReader& config, ModelDraft& spec, const KimiExperts& defaults) {
+MoeSpec read_kimi_experts(const ConfigReader& config, const KimiExperts& defaults) {
   const ExpertFields fields = {.experts = "num_experts",
                                .chosen = field_of(config, "num_experts_per_tok", "num_experts_per_token"),
                                .default_experts = defaults.experts,
@@ -66,14 +66,14 @@ MoeSpec& read_kimi_experts(const ConfigReader& config, ModelDraft& spec, const K
                                .normalize = field_of(config, "norm_topk_prob", "moe_renormalize"),
                                .default_groups = defaults.groups,
                                .default_topk_group = defaults.topk_group};
-  MoeSpec& moe =
-      read_deepseek_experts(config, spec, fields, field_of(config, "n_shared_experts", "num_shared_experts"));
+  MoeSpec moe =
+      read_deepseek_experts(config, fields, field_of(config, "n_shared_experts", "num_shared_experts"));
   moe.router.routed_scaling_factor =
       static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, defaults.scale));
   return moe;
 }
 
-void read_kimi_positions(const ConfigReader& config, ModelDraft& spec, int64_t fallback) {
+void read_kimi_positions(const ConfigReader& config, ModelSpec& spec, int64_t fallback) {
   const std::string_view field = field_of(config, "max_position_embeddings", "model_max_length");
   spec.max_position_embeddings = config.integer(field, 1, kMaxPositions, fallback);
   spec.max_model_len = spec.max_position_embeddings;
@@ -81,12 +81,11 @@ void read_kimi_positions(const ConfigReader& config, ModelDraft& spec, int64_t f
 
 namespace {
 
-ModelDraft parse_kimi_linear(const ConfigReader& config) {
-  ModelDraft spec = parse_latent_family(config, {.max_position_embeddings = 1048576});
+ModelSpec parse_kimi_linear(const ConfigReader& config) {
+  ModelSpec spec = parse_latent_family(config, {.max_position_embeddings = 1048576, .norm_eps = 1e-5});
   read_kimi_positions(config, spec, 1048576);
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
   const ConfigReader nets = config.object("linear_attn_config");
-  KimiDeltaSpec& sizes = spec.kimi_delta.emplace();
+  KimiDeltaSpec sizes = {.activation = first_mlp(spec).activation, .norm_eps = spec.norm.eps};
   const auto size = [&](std::string_view field, std::string_view other, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(nets.integer(other, 1, high, config.integer(field, 1, high, fallback)));
   };
@@ -94,11 +93,11 @@ ModelDraft parse_kimi_linear(const ConfigReader& config) {
   sizes.head_dim = size("linear_head_dim", "head_dim", 1 << 13, 128);
   sizes.conv_kernel = size("linear_conv_kernel_dim", "short_conv_kernel_size", kMaxConvKernel, 4);
   sizes.rank = sizes.head_dim;
-  assign_mixers(config, spec, "layer_types", Recurrence::kKimiDelta,
-                kimi_linear_read_kinds(config, spec, nets));
-  for (LayerDraft& layer : spec.layers) layer.rope = kNoRope;
-  read_kimi_experts(config, spec, {.scale = 2.446});
-  assign_experts(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1));
+  assign_mixers(config, spec, "layer_types", sizes, kimi_linear_read_kinds(config, spec, nets));
+  set_rope(spec, kNoRope);
+  const MoeSpec moe = read_kimi_experts(config, {.scale = 2.446});
+  use_experts(spec, moe,
+              sparse_layers(config, spec, config.integer("first_k_dense_replace", 0, kMaxLayers, 1)));
   return spec;
 }
 

@@ -52,38 +52,40 @@ constexpr std::array<TensorName, 7> kLfmExperts = {{
 }};
 constexpr auto kLfm2MoeModules = joined(kLfm2Modules, kLfmExperts);
 
+ShortConvSpec read_conv(const ConfigReader& config, const ModelSpec& spec, int64_t conv_kernel) {
+  return {.channels = spec.hidden_size,
+          .conv_kernel = static_cast<int32_t>(config.integer("conv_L_cache", 1, kMaxConvKernel, conv_kernel)),
+          .bias = config.boolean("conv_bias", false)};
+}
+
 // The common part of all of them, without the types of layers.
-ModelDraft parse_lfm2_family(const ConfigReader& config, const LlamaDefaults& defaults, int64_t conv_kernel) {
+ModelSpec parse_lfm2_family(const ConfigReader& config, const LlamaDefaults& defaults) {
   const bool tied = config.boolean("tie_embedding", config.boolean("tie_word_embeddings", true));
-  ModelDraft spec = parse_llama_family(config, defaults);
+  ModelSpec spec = parse_llama_family(config, defaults);
   spec.tie_word_embeddings = tied;
-  spec.norm_eps = static_cast<float>(config.number("norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qk_norm = QkNorm::kHeads;
-  ShortConvSpec& conv = spec.short_conv.emplace();
-  conv.channels = spec.hidden_size;
-  conv.conv_kernel = static_cast<int32_t>(config.integer("conv_L_cache", 1, kMaxConvKernel, conv_kernel));
-  conv.bias = config.boolean("conv_bias", false);
+  read_norm_eps(config, spec, "norm_eps", 1e-5);
+  set_qk_norm(spec, QkNorm::kHeads);
   return spec;
 }
 
-ModelDraft parse_convolutions(const ConfigReader& config, int64_t intermediate_size) {
-  ModelDraft spec = parse_lfm2_family(
+ModelSpec parse_convolutions(const ConfigReader& config, int64_t intermediate_size) {
+  ModelSpec spec = parse_lfm2_family(
       config,
-      {.max_position_embeddings = 128000, .rope = {.theta = 1e6}, .intermediate_size = intermediate_size}, 3);
+      {.max_position_embeddings = 128000, .rope = {.theta = 1e6}, .intermediate_size = intermediate_size});
   std::vector<std::string> kinds = config.texts("layer_types");
   if (kinds.empty()) {
     const bool some = config.has("full_attn_idxs");
     kinds.assign(spec.layers.size(), some ? "conv" : "full_attention");
-    for (const int64_t i : config.integers("full_attn_idxs", 0, spec.num_layers - 1))
+    for (const int64_t i : config.integers("full_attn_idxs", 0, spec.num_layers() - 1))
       kinds[static_cast<size_t>(i)] = "full_attention";
   }
-  assign_mixers(config, spec, "layer_types", Recurrence::kShortConv, kinds);
+  assign_mixers(config, spec, "layer_types", read_conv(config, spec, 3), kinds);
   return spec;
 }
 
-ModelDraft parse_lfm2(const ConfigReader& config) {
-  ModelDraft spec = parse_convolutions(config, 12288);
-  int64_t size = config.integer("block_ff_dim", 1, kMaxSize, spec.mlp.intermediate_size);
+ModelSpec parse_lfm2(const ConfigReader& config) {
+  ModelSpec spec = parse_convolutions(config, 12288);
+  int64_t size = config.integer("block_ff_dim", 1, kMaxSize, first_mlp(spec).intermediate_size);
   if (config.boolean("block_auto_adjust_ff_dim", true)) {
     size = 2 * size / 3;
     if (!config.mentions("block_ffn_dim_multiplier") || config.has("block_ffn_dim_multiplier")) {
@@ -93,46 +95,43 @@ ModelDraft parse_lfm2(const ConfigReader& config) {
       size = (size + step - 1) / step * step;
     }
   }
-  spec.mlp.intermediate_size = size;
+  set_all(spec, &MlpSpec::intermediate_size, size);
   return spec;
 }
 
-ModelDraft parse_lfm2_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_convolutions(config, 7168);
-  MoeSpec& moe = read_experts(config, spec, {.default_experts = 32, .default_chosen = 4});
+ModelSpec parse_lfm2_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_convolutions(config, 7168);
+  MoeSpec moe = read_experts(config, {.default_experts = 32, .default_chosen = 4});
   moe.router.scoring_func = ScoringFunc::kSigmoid;
   moe.router.norm_topk_prob = config.boolean("norm_topk_prob", true);
   moe.router.routed_scaling_factor =
       static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 1.0));
   moe.e_score_correction_bias = config.boolean("use_expert_bias", true);
-  const int64_t dense = config.integer("num_dense_layers", 0, kMaxLayers, 2);
-  for (size_t i = 0; i < spec.layers.size(); ++i) spec.layers[i].experts = static_cast<int64_t>(i) >= dense;
+  use_experts(spec, moe, layers_from(spec, config.integer("num_dense_layers", 0, kMaxLayers, 2)));
   return spec;
 }
 
-ModelDraft parse_lfm3(const ConfigReader& config) {
-  ModelDraft spec = parse_lfm2_family(config,
-                                      {.head_dim = 128,
-                                       .max_position_embeddings = 128000,
-                                       .rope = {.theta = 1e6, .partial = true, .window_theta = 1e4},
-                                       .intermediate_size = 7680},
-                                      7);
+ModelSpec parse_lfm3(const ConfigReader& config) {
+  ModelSpec spec = parse_lfm2_family(config, {.head_dim = 128,
+                                              .max_position_embeddings = 128000,
+                                              .rope = {.theta = 1e6, .partial = true, .window_theta = 1e4},
+                                              .intermediate_size = 7680});
   if (spec.ropes.size() != 2)
     config.fail("rope_parameters", "must have full_attention and sliding_attention");
   std::vector<std::string> kinds = config.texts("layer_types");
-  for (int32_t i = 0; i < spec.num_layers && !config.has("layer_types"); ++i)
+  for (int32_t i = 0; i < spec.num_layers() && !config.has("layer_types"); ++i)
     kinds.emplace_back(i % 4 == 2 ? "full_attention" : i % 4 == 0 && i > 0 ? "sliding_attention" : "conv");
   std::vector<bool> sliding;
   for (std::string& kind : kinds) {
     sliding.push_back(kind == "sliding_attention");
     if (sliding.back()) kind = "full_attention";
   }
-  assign_mixers(config, spec, "layer_types", Recurrence::kShortConv, kinds);
+  assign_mixers(config, spec, "layer_types", read_conv(config, spec, 7), kinds);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 256));
   assign_windows(spec, sliding, window, 1, 0);
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.branch_output_norms = config.boolean("use_sandwich_norm", true);
-  spec.attention_gate = spec.gate_per_head = config.boolean("use_attention_gate", true);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  if (config.boolean("use_sandwich_norm", true)) place_norms(spec, NormPlace::kBoth);
+  if (config.boolean("use_attention_gate", true)) set_gates(spec, true);
   return spec;
 }
 

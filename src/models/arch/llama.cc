@@ -11,50 +11,48 @@ constexpr auto kLlamaModules = joined(kLlamaMatrices, kLlamaNorms);
 
 }  // namespace
 
-ModelDraft parse_llama(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {});
-  spec.attention.qkv_bias = config.boolean("attention_bias", false);
-  spec.attention.o_bias = spec.attention.qkv_bias;
-  spec.mlp.bias = config.boolean("mlp_bias", false);
+ModelSpec parse_llama(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
   return spec;
 }
 
 namespace {
 
 // The language model of Llama 3.2 Vision. Its cross-attention layers have no effect without an image.
-ModelDraft parse_mllama(const ConfigReader& config) {
-  ModelDraft spec =
-      parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 500000.0}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  std::vector<int64_t> crossed = config.integers("cross_attention_layers", 0, spec.num_layers - 1);
+ModelSpec parse_mllama(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
+      config, {.max_position_embeddings = 131072, .rope = {.theta = 500000.0}, .norm_eps = 1e-5});
+  std::vector<int64_t> crossed = config.integers("cross_attention_layers", 0, spec.num_layers() - 1);
   if (!config.has("cross_attention_layers")) {
-    for (int64_t i = 3; i < spec.num_layers; i += 5) crossed.push_back(i);
+    for (int64_t i = 3; i < spec.num_layers(); i += 5) crossed.push_back(i);
   }
   for (const int64_t i : crossed) {
-    LayerDraft& layer = spec.layers[static_cast<size_t>(i)];
-    layer.attention = layer.mlp = false;
+    LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
+    remove_mixer(layer);
+    remove_feed_forward(layer);
   }
   if (spec.tie_word_embeddings) config.fail("tie_word_embeddings", "true is not supported");
   spec.embedding_rest = 8;  // image placeholder tokens
   return spec;
 }
 
-ModelDraft parse_cwm(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(
-      config, {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 1e6}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+ModelSpec parse_cwm(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
+      config, {.head_dim = 128, .max_position_embeddings = 131072, .rope = {.theta = 1e6}, .norm_eps = 1e-5});
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 8192));
   assign_windows(spec, sliding_layers(config, spec, 4, 0), window, 0, 0);
   return spec;
 }
 
-ModelDraft parse_helium(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
-                                                .max_position_embeddings = 4096,
-                                                .rope = {.theta = 1e5, .style = RopeStyle::kInterleaved}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-8));
-  spec.attention.qkv_bias = config.boolean("attention_bias", false);
-  spec.mlp.bias = config.boolean("mlp_bias", false);
+ModelSpec parse_helium(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                               .max_position_embeddings = 4096,
+                                               .rope = {.theta = 1e5, .style = RopeStyle::kInterleaved},
+                                               .norm_eps = 1e-8});
+  set_all(spec, &AttentionSpec::qkv_bias, config.boolean("attention_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
   return spec;
 }
 

@@ -40,9 +40,9 @@ constexpr std::array<TensorName, 1> kHead = {{{model::kLmHead, "lm_head"}}};
 constexpr auto kAll = joined(kLlama4Modules, kHead);
 
 // Attention temperature scaling of NoPE layers, the second entry of ModelSpec::ropes.
-RopeSpec query_scale(const ConfigReader& config, const ModelDraft& spec) {
+RopeSpec query_scale(const ConfigReader& config, const ModelSpec& spec) {
   RopeSpec rope;
-  rope.rotary_dim = spec.attention.head_dim / 2 * 2;
+  rope.rotary_dim = first_attention(spec).head_dim / 2 * 2;
   rope.scaling = RopeScaling::kQueryScaleOnly;
   rope.query_scale_beta = config.number("attn_scale", 0.0, 1e6, 0.1);
   rope.query_scale_floor = config.number("floor_scale", 1.0, 1e9, 8192.0);
@@ -50,19 +50,18 @@ RopeSpec query_scale(const ConfigReader& config, const ModelDraft& spec) {
   return rope;
 }
 
-ModelDraft parse_llama4(const ConfigReader& config) {
-  ModelDraft spec =
-      parse_llama_family(config, {.head_dim = 128,
-                                  .max_position_embeddings = 131072,
-                                  .rope = {.theta = 10000.0, .style = RopeStyle::kInterleaved}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+ModelSpec parse_llama4(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                               .max_position_embeddings = 131072,
+                                               .rope = {.theta = 10000.0, .style = RopeStyle::kInterleaved},
+                                               .norm_eps = 1e-5});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
   if (config.boolean("use_qk_norm", true)) {
-    spec.attention.qk_norm = QkNorm::kHeads;
-    spec.attention.qk_norm_after_rope = true;
-    spec.attention.qk_norm_weights = false;
+    set_qk_norm(spec, QkNorm::kHeads);
+    set_all(spec, &AttentionSpec::qk_norm_after_rope, true);
+    set_all(spec, &AttentionSpec::qk_norm_weights, false);
   }
-  if (spec.attention.head_dim % 2 != 0) config.fail("head_dim", "must be even");
+  if (first_attention(spec).head_dim % 2 != 0) config.fail("head_dim", "must be even");
   spec.ropes.push_back(query_scale(config, spec));
   const bool tuned = config.boolean("attn_temperature_tuning", true);
   const auto chunk = static_cast<int32_t>(config.integer("attention_chunk_size", 1, kMaxPositions,
@@ -75,27 +74,29 @@ ModelDraft parse_llama4(const ConfigReader& config) {
   if (!types.empty() && types.size() != spec.layers.size())
     config.fail("layer_types", "has not as many entries as there are layers");
 
-  read_experts(config, spec,
-               {.experts = "num_local_experts",
-                .intermediate = "intermediate_size",
-                .default_experts = 16,
-                .default_chosen = 1});
-  spec.moe->router.scoring_func = ScoringFunc::kSigmoid;
-  spec.moe->apply_router_weight_on_input = true;
-  spec.moe->shared_intermediate_size = spec.moe->intermediate_size;
-  spec.mlp.intermediate_size = config.integer("intermediate_size_mlp", 1, kMaxSize, 16384);
+  MoeSpec moe = read_experts(config, {.experts = "num_local_experts",
+                                      .intermediate = "intermediate_size",
+                                      .default_experts = 16,
+                                      .default_chosen = 1});
+  moe.router.scoring_func = ScoringFunc::kSigmoid;
+  moe.apply_router_weight_on_input = true;
+  moe.shared_intermediate_size = moe.intermediate_size;
+  set_all(spec, &MlpSpec::intermediate_size, config.integer("intermediate_size_mlp", 1, kMaxSize, 16384));
   const auto with_experts = config.integers("moe_layers", 0, kMaxLayers);
   const int64_t step = config.integer("interleave_moe_layer_step", 1, kMaxLayers, 1);
+  std::vector<bool> sparse;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
-    LayerDraft& layer = spec.layers[i];
+    LayerSpec& layer = spec.layers[i];
+    AttentionSpec& attention = *attention_of(layer);
     const bool turned = turns.empty() ? (i + 1) % interval != 0 : turns[i] != 0;
     layer.rope = turned ? 0 : tuned ? 1 : kNoRope;
-    layer.qk_norm = turned;
-    if (types.empty() ? turned : types[i] == "chunked_attention") layer.chunk = chunk;
-    layer.experts = config.has("moe_layers")
-                        ? std::ranges::find(with_experts, static_cast<int64_t>(i)) != with_experts.end()
-                        : (static_cast<int64_t>(i) + 1) % step == 0;
+    if (!turned) attention.qk_norm = QkNorm::kNone;
+    if (types.empty() ? turned : types[i] == "chunked_attention") attention.params.chunk = chunk;
+    sparse.push_back(config.has("moe_layers")
+                         ? std::ranges::find(with_experts, static_cast<int64_t>(i)) != with_experts.end()
+                         : (static_cast<int64_t>(i) + 1) % step == 0);
   }
+  use_experts(spec, moe, sparse);
   return spec;
 }
 

@@ -34,27 +34,24 @@ constexpr auto kLongcatFlashModules = joined(kWords, kFinalNorm, kSublayers);
 // Multi-token prediction, and matrices that transformers writes for zero-computation experts.
 constexpr std::array<std::string_view, 2> kLongcatFlashUnread = {"mtp.*", "layers.{}.mlp.experts.*"};
 
-ModelDraft parse_longcat_flash(const ConfigReader& config) {
-  ModelDraft spec = parse_latent_family(config, {.max_position_embeddings = 131072,
-                                                 .theta = 1e7,
-                                                 .intermediate_field = "ffn_hidden_size",
-                                                 .layers_field = "num_layers"});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  MlaSpec& mla = *spec.mla;
+ModelSpec parse_longcat_flash(const ConfigReader& config) {
+  ModelSpec spec = parse_latent_family(config, {.max_position_embeddings = 131072,
+                                                .theta = 1e7,
+                                                .intermediate_field = "ffn_hidden_size",
+                                                .layers_field = "num_layers",
+                                                .norm_eps = 1e-5});
+  MlaSpec& mla = *part_of<MlaSpec>(spec.layers.front());
   if (mla.q_lora_rank == 0) config.fail("q_lora_rank", "is missing");
   // Low-rank projections are scaled by sqrt(hidden_size / rank).
   const auto hidden = static_cast<double>(spec.hidden_size);
   mla.latent_multiplier = static_cast<float>(std::sqrt(hidden / mla.kv_lora_rank));
-  LayerDraft layer = spec.layers.front();
-  layer.attention_scale *= static_cast<float>(std::sqrt(hidden / mla.q_lora_rank));
-  spec.num_layers *= 2;
-  spec.layers.assign(static_cast<size_t>(spec.num_layers), layer);
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "n_routed_experts",
-                               .chosen = "moe_topk",
-                               .intermediate = "expert_ffn_hidden_size",
-                               .default_experts = 512,
-                               .default_chosen = 12});
+  mla.attention_scale *= static_cast<float>(std::sqrt(hidden / mla.q_lora_rank));
+  spec.layers.assign(2 * spec.layers.size(), LayerSpec(spec.layers.front()));
+  MoeSpec moe = read_experts(config, {.experts = "n_routed_experts",
+                                      .chosen = "moe_topk",
+                                      .intermediate = "expert_ffn_hidden_size",
+                                      .default_experts = 512,
+                                      .default_chosen = 12});
   moe.zero_expert_num = static_cast<int32_t>(config.integer("zero_expert_num", 0, kMaxExperts, 256));
   if (config.text("zero_expert_type", "identity") != "identity")
     config.fail("zero_expert_type", "other than identity is not supported");
@@ -63,8 +60,8 @@ ModelDraft parse_longcat_flash(const ConfigReader& config) {
   moe.router.routed_scaling_factor =
       static_cast<float>(config.number("routed_scaling_factor", -1e6, 1e6, 6.0));
   moe.e_score_correction_bias = true;
-  for (size_t i = 0; i < spec.layers.size(); ++i)
-    spec.layers[i].experts = spec.layers[i].shortcut = i % 2 == 0;
+  for (size_t i = 0; i < spec.layers.size(); i += 2)
+    add_experts(spec.layers[i], moe, FeedForwardSpec::Experts::kShortcut);
   return spec;
 }
 

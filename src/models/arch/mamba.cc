@@ -50,8 +50,8 @@ struct Fields {
   std::string_view state, conv_kernel, rank, expand, inner, bias, conv_bias;
 };
 
-Mamba1Spec& read_mamba1(const ConfigReader& config, ModelDraft& spec, const Fields& fields) {
-  Mamba1Spec& mamba = spec.mamba1.emplace();
+Mamba1Spec read_mamba1(const ConfigReader& config, const ModelSpec& spec, const Fields& fields) {
+  Mamba1Spec mamba;
   const int64_t expanded = config.integer(fields.expand, 1, 1024, 2) * spec.hidden_size;
   mamba.inner = fields.inner.empty() ? expanded : config.integer(fields.inner, 1, kMaxSize, expanded);
   mamba.state = static_cast<int32_t>(config.integer(fields.state, 1, 1 << 16, 16));
@@ -66,43 +66,44 @@ Mamba1Spec& read_mamba1(const ConfigReader& config, ModelDraft& spec, const Fiel
   return mamba;
 }
 
-ModelDraft parse_mamba(const ConfigReader& config) {
-  ModelDraft spec = read_state_model(config, Recurrence::kMamba1,
-                                     {.vocab_size = 50280, .hidden_size = 768, .num_layers = 32});
-  read_mamba1(config, spec,
-              {.state = "state_size",
-               .conv_kernel = "conv_kernel",
-               .rank = "time_step_rank",
-               .expand = "expand",
-               .inner = "intermediate_size",
-               .bias = "use_bias",
-               .conv_bias = "use_conv_bias"});
+ModelSpec parse_mamba(const ConfigReader& config) {
+  ModelSpec spec = read_state_model(config, {.vocab_size = 50280, .hidden_size = 768, .num_layers = 32});
+  set_mixer(spec, read_mamba1(config, spec,
+                              {.state = "state_size",
+                               .conv_kernel = "conv_kernel",
+                               .rank = "time_step_rank",
+                               .expand = "expand",
+                               .inner = "intermediate_size",
+                               .bias = "use_bias",
+                               .conv_bias = "use_conv_bias"}));
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   return spec;
 }
 
-ModelDraft parse_falcon_mamba(const ConfigReader& config) {
-  ModelDraft spec = parse_mamba(config);
-  spec.mamba1->norms = true;
-  spec.mamba1->norm_weights = false;
-  spec.mamba1->norm_eps = static_cast<float>(config.number("mixer_rms_eps", 0.0, 1.0, 1e-6));
+ModelSpec parse_falcon_mamba(const ConfigReader& config) {
+  ModelSpec spec = parse_mamba(config);
+  for_parts_of<Mamba1Spec>(spec, [&](Mamba1Spec& own) {
+    own.norms = true;
+    own.norm_weights = false;
+    own.norm_eps = static_cast<float>(config.number("mixer_rms_eps", 0.0, 1.0, 1e-6));
+  });
   return spec;
 }
 
-ModelDraft parse_jamba(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 262144});
+ModelSpec parse_jamba(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.max_position_embeddings = 262144});
   spec.ropes.clear();
   spec.max_model_len = spec.max_position_embeddings;
-  Mamba1Spec& mamba = read_mamba1(config, spec,
-                                  {.state = "mamba_d_state",
-                                   .conv_kernel = "mamba_d_conv",
-                                   .rank = "mamba_dt_rank",
-                                   .expand = "mamba_expand",
-                                   .inner = "",
-                                   .bias = "mamba_proj_bias",
-                                   .conv_bias = "mamba_conv_bias"});
+  Mamba1Spec mamba = read_mamba1(config, spec,
+                                 {.state = "mamba_d_state",
+                                  .conv_kernel = "mamba_d_conv",
+                                  .rank = "mamba_dt_rank",
+                                  .expand = "mamba_expand",
+                                  .inner = "",
+                                  .bias = "mamba_proj_bias",
+                                  .conv_bias = "mamba_conv_bias"});
   mamba.norms = true;
-  mamba.norm_eps = spec.norm_eps;
+  mamba.norm_eps = spec.norm.eps;
   const auto period = [&](std::string_view field, int64_t fallback) {
     return config.integer(field, 1, kMaxLayers, fallback);
   };
@@ -111,16 +112,19 @@ ModelDraft parse_jamba(const ConfigReader& config) {
   const int64_t experts_every = period("expert_layer_period", 2);
   const int64_t experts_first = config.integer("expert_layer_offset", 0, kMaxLayers, 1);
   const bool experts = config.integer(experts_field(config, "num_experts"), 1, kMaxExperts, 16) > 1;
-  if (experts)
-    read_experts(config, spec,
-                 {.intermediate = "intermediate_size", .default_experts = 16, .default_chosen = 2});
-  for (int64_t i = 0; i < spec.num_layers; ++i) {
-    LayerDraft& layer = spec.layers[static_cast<size_t>(i)];
+  std::vector<bool> sparse;
+  for (int64_t i = 0; i < spec.num_layers(); ++i) {
+    LayerSpec& layer = spec.layers[static_cast<size_t>(i)];
     layer.rope = kNoRope;
-    layer.attention = i % attention_every == attention_first;
-    if (!layer.attention) layer.recurrence = Recurrence::kMamba1;
-    layer.experts = experts && i % experts_every == experts_first;
+    if (i % attention_every != attention_first) layer.mixer = mamba;
+    sparse.push_back(i % experts_every == experts_first);
   }
+  if (experts)
+    use_experts(
+        spec,
+        read_experts(config,
+                     {.intermediate = "intermediate_size", .default_experts = 16, .default_chosen = 2}),
+        sparse);
   return spec;
 }
 

@@ -22,8 +22,8 @@ constexpr int64_t kMamba2DefaultPositions = int64_t{1} << 20;
 
 }  // namespace
 
-MambaSpec& read_mamba(const ConfigReader& config, ModelDraft& spec, const MambaFields& fields) {
-  MambaSpec& mamba = spec.mamba.emplace();
+MambaSpec read_mamba(const ConfigReader& config, const ModelSpec& spec, const MambaFields& fields) {
+  MambaSpec mamba = {.norm_eps = spec.norm.eps};
   const auto size = [&](std::string_view field, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, 1, high, fallback));
   };
@@ -62,62 +62,52 @@ MambaSpec& read_mamba(const ConfigReader& config, ModelDraft& spec, const MambaF
   return mamba;
 }
 
-void assign_mixers(const ConfigReader& config, ModelDraft& spec, std::string_view field,
-                   Recurrence recurrence, const std::vector<std::string>& kinds) {
+void assign_mixers(const ConfigReader& config, ModelSpec& spec, std::string_view field,
+                   const MixerSpec& recurrent, const std::vector<std::string>& kinds) {
   if (kinds.size() != spec.layers.size())
-    config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
+    config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers(), " layers"));
   for (size_t i = 0; i < kinds.size(); ++i) {
-    LayerDraft& layer = spec.layers[i];
-    layer.attention = kinds[i] == "attention" || kinds[i] == "full_attention";
-    if (layer.attention) continue;
+    if (kinds[i] == "attention" || kinds[i] == "full_attention") continue;
     constexpr std::array<std::string_view, 3> kRecurrent = {"linear_attention", "mamba", "conv"};
     if (std::ranges::find(kRecurrent, kinds[i]) == kRecurrent.end()) {
       config.fail(field, cat("contains '", kinds[i], "', which is not one of full_attention, attention, ",
                              "linear_attention, mamba and conv"));
     }
-    layer.recurrence = recurrence;
+    spec.layers[i].mixer = recurrent;
   }
 }
 
-ModelDraft read_state_model(const ConfigReader& config, Recurrence recurrence,
-                            const StateModelDefaults& defaults) {
-  ModelDraft spec;
+ModelSpec read_state_model(const ConfigReader& config, const StateModelDefaults& defaults) {
+  ModelSpec spec;
   spec.vocab_size = config.integer("vocab_size", 1, kMaxSize, defaults.vocab_size);
   spec.hidden_size = config.integer("hidden_size", 1, kMaxSize, defaults.hidden_size);
-  spec.num_layers =
-      static_cast<int32_t>(config.integer("num_hidden_layers", 1, kMaxLayers, defaults.num_layers));
-  // There are no attention layers; their sizes must be valid, but are not used.
-  spec.attention.num_heads = spec.attention.num_kv_heads = spec.attention.head_dim = 1;
+  const int64_t num_layers = config.integer("num_hidden_layers", 1, kMaxLayers, defaults.num_layers);
   spec.max_position_embeddings =
       config.integer("max_position_embeddings", 1, kMaxPositions, kMamba2DefaultPositions);
   spec.max_model_len = spec.max_position_embeddings;
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  assign_layers(spec, 1.0);
-  for (LayerDraft& layer : spec.layers) {
-    layer.attention = layer.mlp = false;
-    layer.rope = kNoRope;
-    layer.recurrence = recurrence;
-  }
+  read_norm_eps(config, spec, "layer_norm_epsilon", 1e-5);
+  LayerSpec layer;
+  layer.mixer_branch.pre_norm = spec.final_norm = spec.norm;
+  spec.layers.assign(static_cast<size_t>(num_layers), layer);
   read_token_ids(config, spec);
   return spec;
 }
 
 namespace {
 
-ModelDraft parse_mamba2(const ConfigReader& config) {
-  ModelDraft spec = read_state_model(config, Recurrence::kMamba,
-                                     {.vocab_size = 32768, .hidden_size = 4096, .num_layers = 64});
-  read_mamba(config, spec,
-             {.heads = "num_heads",
-              .head_dim = "head_dim",
-              .groups = "n_groups",
-              .state = "state_size",
-              .conv_kernel = "conv_kernel",
-              .expand = "expand",
-              .conv_bias = "use_conv_bias",
-              .bias = "use_bias",
-              .default_groups = 8,
-              .default_state = 128});
+ModelSpec parse_mamba2(const ConfigReader& config) {
+  ModelSpec spec = read_state_model(config, {.vocab_size = 32768, .hidden_size = 4096, .num_layers = 64});
+  set_mixer(spec, read_mamba(config, spec,
+                             {.heads = "num_heads",
+                              .head_dim = "head_dim",
+                              .groups = "n_groups",
+                              .state = "state_size",
+                              .conv_kernel = "conv_kernel",
+                              .expand = "expand",
+                              .conv_bias = "use_conv_bias",
+                              .bias = "use_bias",
+                              .default_groups = 8,
+                              .default_state = 128}));
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
   return spec;
 }

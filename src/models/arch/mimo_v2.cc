@@ -18,16 +18,16 @@ constexpr auto kMimoV2Modules =
     joined(kLlamaMatrices, kLlamaNorms, kMoeExperts, kDeepseekShared, kMimoV2Sinks);
 
 // Whether each layer has a sliding window. The published configuration has a list with 1 for those.
-std::vector<bool> mimo_v2_read_kinds(const ConfigReader& config, const ModelDraft& spec) {
+std::vector<bool> mimo_v2_read_kinds(const ConfigReader& config, const ModelSpec& spec) {
   if (config.has("layer_types")) return sliding_layers(config, spec, 1);
   std::vector<bool> sliding;
   const std::vector<int64_t> pattern = config.integers("hybrid_layer_pattern", 0, 1);
-  for (int32_t i = 0; i < spec.num_layers && pattern.empty(); ++i)
+  for (int32_t i = 0; i < spec.num_layers() && pattern.empty(); ++i)
     sliding.push_back(i != 0 && (i + 1) % 6 != 0);
   for (const int64_t kind : pattern) sliding.push_back(kind == 1);
   if (sliding.size() != spec.layers.size()) {
     config.fail("hybrid_layer_pattern",
-                cat("has ", sliding.size(), " entries for ", spec.num_layers, " layers"));
+                cat("has ", sliding.size(), " entries for ", spec.num_layers(), " layers"));
   }
   return sliding;
 }
@@ -47,21 +47,21 @@ void check_window_sizes(const ConfigReader& config) {
   }
 }
 
-void read_moe(const ConfigReader& config, ModelDraft& spec) {
-  MoeSpec& moe = read_deepseek_experts(
-      config, spec, {.experts = "n_routed_experts", .default_experts = 256, .default_chosen = 8});
+void read_moe(const ConfigReader& config, ModelSpec& spec) {
+  MoeSpec moe = read_deepseek_experts(
+      config, {.experts = "n_routed_experts", .default_experts = 256, .default_chosen = 8});
   moe.shared_intermediate_size = 0;
-  assign_experts(config, spec, 1);
-  const std::vector<int64_t> sparse = config.integers("moe_layer_freq", 0, 1);
-  if (sparse.empty()) return;
-  if (sparse.size() != spec.layers.size())
-    config.fail("moe_layer_freq", cat("has ", sparse.size(), " entries for ", spec.num_layers, " layers"));
-  for (size_t i = 0; i < sparse.size(); ++i) spec.layers[i].experts = sparse[i] == 1;
+  std::vector<bool> sparse = sparse_layers(config, spec, 1);
+  const std::vector<int64_t> listed = config.integers("moe_layer_freq", 0, 1);
+  if (!listed.empty() && listed.size() != spec.layers.size())
+    config.fail("moe_layer_freq", cat("has ", listed.size(), " entries for ", spec.num_layers(), " layers"));
+  for (size_t i = 0; i < listed.size(); ++i) sparse[i] = listed[i] == 1;
+  use_experts(spec, moe, sparse);
 }
 
-ModelDraft parse_mimo_v2_flash(const ConfigReader& config) {
+ModelSpec parse_mimo_v2_flash(const ConfigReader& config) {
   const double window_theta = config.number("swa_rope_theta", 1.0001, 1e15, 1e4);
-  ModelDraft spec = parse_llama_family(
+  ModelSpec spec = parse_llama_family(
       config, {.head_dim = 192,
                .max_position_embeddings = 131072,
                .rope = {.theta = 5e6, .partial = true, .part = 0.334, .window_theta = window_theta}});
@@ -70,10 +70,10 @@ ModelDraft parse_mimo_v2_flash(const ConfigReader& config) {
     spec.ropes.back().theta = window_theta;
   }
   const double eps = config.number("layernorm_epsilon", 0.0, 1.0, 1e-5);
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, eps));
-  spec.attention.qkv_bias = config.boolean("attention_bias", false);
-  spec.attention.value_dim =
-      static_cast<int32_t>(config.integer("v_head_dim", 1, spec.attention.head_dim, 128));
+  read_norm_eps(config, spec, "rms_norm_eps", eps);
+  set_all(spec, &AttentionSpec::qkv_bias, config.boolean("attention_bias", false));
+  set_all(spec, &AttentionSpec::value_dim,
+          static_cast<int32_t>(config.integer("v_head_dim", 1, first_attention(spec).head_dim, 128)));
   check_window_sizes(config);
 
   const auto before = config.integer("sliding_window_size", 0, kMaxPositions, -1);
@@ -81,26 +81,25 @@ ModelDraft parse_mimo_v2_flash(const ConfigReader& config) {
       before >= 0 ? before + 1 : config.integer("sliding_window", 1, kMaxPositions, 129));
   const std::vector<bool> sliding = mimo_v2_read_kinds(config, spec);
   assign_windows(spec, sliding, window, 1, 0);
-  const int32_t full_heads = spec.attention.num_kv_heads;
+  const int32_t full_heads = first_attention(spec).num_kv_heads;
   const auto window_heads =
       static_cast<int32_t>(config.integer("swa_num_key_value_heads", 1, 1 << 16, 2 * full_heads));
-  if (spec.attention.num_heads % window_heads != 0) {
-    config.fail("num_key_value_heads",
-                cat("gives layers with a window ", window_heads,
-                    " key heads, which do not divide num_attention_heads (", spec.attention.num_heads, ")"));
+  if (first_attention(spec).num_heads % window_heads != 0) {
+    config.fail("num_key_value_heads", cat("gives layers with a window ", window_heads,
+                                           " key heads, which do not divide num_attention_heads (",
+                                           first_attention(spec).num_heads, ")"));
   }
-  spec.attention.num_kv_heads = std::max(full_heads, window_heads);
-  spec.attention.sinks = true;
   const bool window_sinks = config.boolean("add_swa_attention_sink_bias", true);
   const bool full_sinks = config.boolean("add_full_attention_sink_bias", false);
   const bool unscaled =
       config.mentions("attention_value_scale") && !config.has("attention_value_scale");  // the field is null
   const double scale = unscaled ? 1.0 : config.number("attention_value_scale", -1e6, 1e6, 0.707);
   for (size_t i = 0; i < sliding.size(); ++i) {
-    LayerDraft& layer = spec.layers[i];
-    layer.num_kv_heads = sliding[i] ? window_heads : full_heads;
-    layer.sinks = sliding[i] ? window_sinks : full_sinks;
-    layer.mixer_multiplier = static_cast<float>(scale);  // a factor on values is a factor on the output
+    AttentionSpec& own = *attention_of(spec.layers[i]);
+    own.num_kv_heads = sliding[i] ? window_heads : full_heads;
+    own.sinks = sliding[i] ? window_sinks : full_sinks;
+    // A factor on values is a factor on the output.
+    spec.layers[i].mixer_branch.multiplier = static_cast<float>(scale);
   }
   read_moe(config, spec);
   return spec;

@@ -15,32 +15,31 @@ struct Scales {
   double base = 1.0;
 };
 
-void read_scales(const ConfigReader& config, ModelDraft& spec, const Scales& defaults) {
+void read_scales(const ConfigReader& config, ModelSpec& spec, const Scales& defaults) {
   spec.embedding_multiplier = static_cast<float>(config.number("scale_emb", -1e9, 1e9, defaults.embedding));
-  const double layers = std::sqrt(spec.num_layers);
-  spec.residual_multiplier =
-      static_cast<float>(config.number("scale_depth", -1e9, 1e9, defaults.depth) / layers);
+  const double layers = std::sqrt(spec.num_layers());
+  multiply_branches(spec,
+                    static_cast<float>(config.number("scale_depth", -1e9, 1e9, defaults.depth) / layers));
   const double base = config.number("dim_model_base", 1.0, 1e9, defaults.base);
   spec.logit_scale = static_cast<float>(base / static_cast<double>(spec.hidden_size));
 }
 
-ModelDraft parse_minicpm(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.tie_word_embeddings = true});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+ModelSpec parse_minicpm(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.tie_word_embeddings = true, .norm_eps = 1e-6});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
   if (config.integer("num_experts", 0, kMaxExperts, 0) > 0) config.fail("num_experts", "is not supported");
   read_scales(config, spec, {});
   return spec;
 }
 
-ModelDraft parse_minicpm3(const ConfigReader& config) {
+ModelSpec parse_minicpm3(const ConfigReader& config) {
   const int64_t value =
       config.integer("hidden_size", 1, kMaxSize) / config.integer("num_attention_heads", 1, 1 << 16);
-  ModelDraft spec = parse_latent_family(config, {.max_position_embeddings = 32768,
-                                                 .interleaved = false,
-                                                 .value = static_cast<int32_t>(value),
-                                                 .tie_word_embeddings = true});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+  ModelSpec spec = parse_latent_family(config, {.max_position_embeddings = 32768,
+                                                .interleaved = false,
+                                                .value = static_cast<int32_t>(value),
+                                                .tie_word_embeddings = true,
+                                                .norm_eps = 1e-5});
   read_scales(config, spec, {.embedding = 12.0, .depth = 1.4, .base = 256.0});
   return spec;
 }

@@ -7,15 +7,15 @@ namespace quire {
 
 namespace {
 
-ModelDraft parse_mistral(const ConfigReader& config) {
+ModelSpec parse_mistral(const ConfigReader& config) {
   constexpr int64_t kDefaultPositions = 4096 * 32;
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 0, .max_position_embeddings = kDefaultPositions});
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 0, .max_position_embeddings = kDefaultPositions});
   read_window(config, spec, 4096);
   return spec;
 }
 
-ModelDraft parse_ministral(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 131072});
+ModelSpec parse_ministral(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.max_position_embeddings = 131072});
   const auto window = static_cast<int32_t>(
       config.integer("sliding_window", 1, kMaxPositions, config.mentions("sliding_window") ? 0 : 4096));
   assign_windows(spec, sliding_layers(config, spec, kMaxLayers + 1), window, 0, 0);
@@ -32,10 +32,9 @@ void read_query_scale(const ConfigReader& config, RopeSpec& turned) {
 
 namespace {
 
-ModelDraft parse_ministral3(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(
-      config, {.head_dim = 128, .max_position_embeddings = 262144, .rope = {.theta = 1e6}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+ModelSpec parse_ministral3(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
+      config, {.head_dim = 128, .max_position_embeddings = 262144, .rope = {.theta = 1e6}, .norm_eps = 1e-5});
   spec.max_model_len = spec.max_position_embeddings;  // includes the RoPE scaling
   read_window(config, spec, 0);
   read_query_scale(config, spec.ropes.front());

@@ -16,30 +16,31 @@ constexpr std::array<TensorName, 2> kMixtralCorrection = {{
 constexpr auto kMinimaxM2Modules =
     joined(kLlamaMatrices, kLlamaNorms, kQkNorms, kMixtralExperts, kMixtralCorrection);
 
-ModelDraft parse_mixtral(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+ModelSpec parse_mixtral(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
+      config, {.max_position_embeddings = 131072, .rope = {.theta = 1e6}, .norm_eps = 1e-5});
   read_window(config, spec, 0);
-  read_mixtral_experts(config, spec);
+  const MoeSpec moe = read_mixtral_experts(config);
+  use_experts(spec, moe);
   return spec;
 }
 
-ModelDraft parse_minimax_m2(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(
+ModelSpec parse_minimax_m2(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
       config, {.head_dim = 128, .max_position_embeddings = 196608, .rope = {.theta = 5e6, .partial = true}});
   // The first configurations have rotary_dim instead of partial_rotary_factor.
   const auto rotary_dim = static_cast<int32_t>(
-      config.integer("rotary_dim", 2, spec.attention.head_dim, spec.ropes.front().rotary_dim));
+      config.integer("rotary_dim", 2, first_attention(spec).head_dim, spec.ropes.front().rotary_dim));
   spec.ropes.front().rotary_dim = rotary_dim / 2 * 2;
-  spec.attention.qk_norm = QkNorm::kFullProjection;
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "num_local_experts",
-                               .intermediate = "intermediate_size",
-                               .default_experts = 256,
-                               .default_chosen = 8});
+  set_qk_norm(spec, QkNorm::kFullProjection);
+  MoeSpec moe = read_experts(config, {.experts = "num_local_experts",
+                                      .intermediate = "intermediate_size",
+                                      .default_experts = 256,
+                                      .default_chosen = 8});
   moe.router.scoring_func = ScoringFunc::kSigmoid;
   moe.router.norm_topk_prob = true;
   moe.e_score_correction_bias = true;
+  use_experts(spec, moe);
   return spec;
 }
 

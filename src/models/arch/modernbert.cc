@@ -45,15 +45,15 @@ constexpr std::array<TensorName, 15> kDecoderModules = {{
 constexpr std::array<std::string_view, 1> kModernbertTied = {"decoder.weight"};
 
 // The common part of encoder and decoder.
-ModelDraft parse_modernbert_family(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.default_positions = 8192});
-  spec.norm_bias = config.boolean("norm_bias", false);
-  spec.norm_eps = static_cast<float>(config.number("norm_eps", 0.0, 1.0, 1e-5));
+ModelSpec parse_modernbert_family(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.default_positions = 8192});
+  set_norm(spec, {.kind = NormKind::kLayer, .bias = config.boolean("norm_bias", false)});
+  read_norm_eps(config, spec, "norm_eps", 1e-5);
   spec.embedding_norm = true;
-  spec.layers.front().input_norm = false;
-  spec.activation = read_activation(config, "hidden_activation", "gelu");
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.mlp.bias = config.boolean("mlp_bias", false);
+  spec.layers.front().mixer_branch.pre_norm.reset();
+  set_activation(spec, read_activation(config, "hidden_activation", "gelu"));
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
 
   const double global_theta = config.number("global_rope_theta", 1.0001, 1e15, 160000.0);
   const double local_theta = config.number("local_rope_theta", 1.0001, 1e15, 10000.0);
@@ -74,10 +74,11 @@ ModelDraft parse_modernbert_family(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_modernbert_decoder(const ConfigReader& config) {
-  ModelDraft spec = parse_modernbert_family(config);
+ModelSpec parse_modernbert_decoder(const ConfigReader& config) {
+  ModelSpec spec = parse_modernbert_family(config);
   // The decoder's window has one token less: it includes the token itself.
-  for (LayerDraft& layer : spec.layers) layer.window = std::max(0, layer.window - 1);
+  for_parts_of<AttentionSpec>(
+      spec, [](AttentionSpec& own) { own.params.window = std::max(0, own.params.window - 1); });
   spec.output_head = {.bias = config.boolean("classifier_bias", false),
                       .activation = read_activation(config, "classifier_activation", "gelu")};
   spec.lm_head_bias = config.boolean("decoder_bias", true);
@@ -85,10 +86,10 @@ ModelDraft parse_modernbert_decoder(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_modernbert(const ConfigReader& config) {
-  ModelDraft spec = parse_modernbert_family(config);
+ModelSpec parse_modernbert(const ConfigReader& config) {
+  ModelSpec spec = parse_modernbert_family(config);
   spec.task = ModelTask::kEmbed;
-  spec.bidirectional = true;
+  set_bidirectional(spec);
   spec.tie_word_embeddings = true;
   const std::string pooling = config.text("classifier_pooling", "cls");
   if (pooling != "cls" && pooling != "mean") config.fail("classifier_pooling", "is neither cls nor mean");
@@ -102,13 +103,12 @@ ModelDraft parse_modernbert(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_eurobert(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 8192});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+ModelSpec parse_eurobert(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.max_position_embeddings = 8192, .norm_eps = 1e-5});
   spec.task = ModelTask::kEmbed;
-  spec.bidirectional = true;
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.mlp.bias = config.boolean("mlp_bias", false);
+  set_bidirectional(spec);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
   spec.pooling = {PoolKind::kMean};
   const std::string pooling = config.text("classifier_pooling", "late");
   if (pooling == "bos") spec.pooling = {PoolKind::kFirst};

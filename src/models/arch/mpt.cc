@@ -19,21 +19,23 @@ constexpr std::array<TensorName, 9> kMptModules = {{
     {model::kLmHead, "lm_head"},
 }};
 
-ModelDraft parse_mpt(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(
+ModelSpec parse_mpt(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(
       config, {.hidden = "d_model", .layers = "n_layers", .heads = "n_heads", .positions = "max_seq_len"});
   const ConfigReader attention = config.object("attn_config");
   if (!attention.boolean("alibi", true)) attention.fail("alibi", "false is not supported");
   if (attention.boolean("qk_ln", false)) attention.fail("qk_ln", "is not supported");
-  spec.attention.clip_qkv = read_clip_qkv(attention);
+  set_all(spec, &AttentionSpec::clip_qkv, read_clip_qkv(attention));
   spec.alibi_max_bias = attention.number("alibi_bias_max", 1e-3, 1e3, 8.0);
-  spec.mlp.intermediate_size = config.integer("expansion_ratio", 1, 1024, 4) * spec.hidden_size;
-  spec.norm_bias = false;
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.activation = Activation::kGelu;
-  spec.mlp.gated = false;
+  set_all(spec, &MlpSpec::intermediate_size,
+          config.integer("expansion_ratio", 1, 1024, 4) * spec.hidden_size);
+  set_norm(spec, {.kind = NormKind::kLayer});
+  read_norm_eps(config, spec, "layer_norm_epsilon", 1e-5);
+  set_activation(spec, Activation::kGelu);
+  set_all(spec, &MlpSpec::gated, false);
   spec.position = PositionKind::kAlibi;
-  if (attention.has("softmax_scale")) assign_layers(spec, 1.0 / attention.number("softmax_scale", 1e-9, 1e9));
+  if (attention.has("softmax_scale"))
+    set_score_divisor(spec, 1.0 / attention.number("softmax_scale", 1e-9, 1e9));
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);
   return spec;
 }

@@ -12,13 +12,13 @@ constexpr std::array<TensorName, 2> kMlp = {{
 }};
 constexpr auto kNanochatModules = joined(kLlamaAttention, kMlp);
 
-ModelDraft parse_nanochat(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.activation = "relu2"});
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+ModelSpec parse_nanochat(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.activation = "relu2"});
+  set_all(spec, &MlpSpec::gated, false);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
   spec.embedding_norm = true;
-  spec.attention.qk_norm = QkNorm::kHeads;
-  spec.attention.qk_norm_after_rope = true;
+  set_qk_norm(spec, QkNorm::kHeads);
+  set_all(spec, &AttentionSpec::qk_norm_after_rope, true);
   spec.ropes.front().inverse = true;
   spec.logit_softcap = config.mentions("final_logit_softcapping") && !config.has("final_logit_softcapping")
                            ? 0.0F

@@ -7,17 +7,15 @@ namespace quire {
 
 namespace {
 
-ModelDraft parse_nemotron(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(
+ModelSpec parse_nemotron(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
       config,
       {.max_position_embeddings = 4096, .rope = {.partial = true, .part = 0.5}, .activation = "relu2"});
-  spec.norm = NormKind::kLayer;
-  spec.norm_bias = true;
-  spec.norm_weight_offset = 1.0F;
-  spec.norm_eps = static_cast<float>(config.number("norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.mlp.bias = config.boolean("mlp_bias", false);
-  spec.mlp.gated = false;
+  set_norm(spec, {.kind = NormKind::kLayer, .weight_offset = 1.0F, .bias = true});
+  read_norm_eps(config, spec, "norm_eps", 1e-5);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
+  set_all(spec, &MlpSpec::gated, false);
   return spec;
 }
 

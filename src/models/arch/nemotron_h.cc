@@ -61,56 +61,62 @@ std::vector<std::string> nemotron_h_layer_kinds(const ConfigReader& config) {
   return kinds;
 }
 
-ModelDraft parse_nemotron_h(const ConfigReader& config) {
+ModelSpec parse_nemotron_h(const ConfigReader& config) {
   const auto kinds = nemotron_h_layer_kinds(config);
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
-                                                .max_position_embeddings = 4096,
-                                                .activation_field = "mlp_hidden_act",
-                                                .activation = "relu2",
-                                                .intermediate_size = 21504,
-                                                .num_layers = static_cast<int64_t>(kinds.size())});
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.mlp.gated = false;
-  spec.mlp.bias = config.boolean("mlp_bias", false);
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                               .max_position_embeddings = 4096,
+                                               .activation_field = "mlp_hidden_act",
+                                               .activation = "relu2",
+                                               .intermediate_size = 21504,
+                                               .num_layers = static_cast<int64_t>(kinds.size())});
+  read_norm_eps(config, spec, "layer_norm_epsilon", 1e-5);
+  set_all(spec, &MlpSpec::gated, false);
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
   spec.ropes.clear();
   spec.max_model_len = spec.max_position_embeddings;
-  read_mamba(config, spec,
-             {.heads = "mamba_num_heads",
-              .head_dim = "mamba_head_dim",
-              .groups = "n_groups",
-              .state = "ssm_state_size",
-              .conv_kernel = "conv_kernel",
-              .expand = "",
-              .conv_bias = "use_conv_bias",
-              .bias = "use_bias",
-              .activation = "mamba_hidden_act",
-              .default_groups = 8,
-              .default_state = 128});
+  const MambaSpec mamba = read_mamba(config, spec,
+                                     {.heads = "mamba_num_heads",
+                                      .head_dim = "mamba_head_dim",
+                                      .groups = "n_groups",
+                                      .state = "ssm_state_size",
+                                      .conv_kernel = "conv_kernel",
+                                      .expand = "",
+                                      .conv_bias = "use_conv_bias",
+                                      .bias = "use_bias",
+                                      .activation = "mamba_hidden_act",
+                                      .default_groups = 8,
+                                      .default_state = 128});
+  MoeSpec moe;
   if (std::ranges::find(kinds, "moe") != kinds.end()) {
     if (config.has("moe_latent_size")) config.fail("moe_latent_size", "is not supported");
-    MoeSpec& moe = read_deepseek_experts(config, spec);
+    moe = read_deepseek_experts(config);
     moe.gated = false;
-    const bool shared = moe.shared_intermediate_size > 0;
-    moe.shared_intermediate_size =
-        shared ? config.integer("moe_shared_expert_intermediate_size", 1, kMaxSize, moe.intermediate_size)
-               : 0;
+    if (moe.shared_intermediate_size > 0)
+      moe.shared_intermediate_size =
+          config.integer("moe_shared_expert_intermediate_size", 1, kMaxSize, moe.intermediate_size);
   }
   if (kinds.size() != spec.layers.size())
     config.fail("num_hidden_layers",
-                cat("is ", spec.num_layers, ", but ", kinds.size(), " layers are named"));
+                cat("is ", spec.num_layers(), ", but ", kinds.size(), " layers are named"));
+  std::vector<bool> sparse;
   for (size_t i = 0; i < kinds.size(); ++i) {
-    LayerDraft& layer = spec.layers[i];
+    LayerSpec& layer = spec.layers[i];
+    const std::string& kind = kinds[i];
     layer.rope = kNoRope;
-    layer.attention = kinds[i] == "attention" || kinds[i] == "full_attention";
-    const bool mamba = kinds[i] == "mamba" || kinds[i] == "linear_attention";
-    layer.recurrence = mamba ? Recurrence::kMamba : Recurrence::kNone;
-    layer.experts = kinds[i] == "moe";
-    layer.mlp = layer.experts || kinds[i] == "mlp";
-    if (!layer.mixes() && !layer.mlp) {
+    sparse.push_back(kind == "moe");
+    if (kind == "mamba" || kind == "linear_attention") {
+      layer.mixer = mamba;
+      remove_feed_forward(layer);
+    } else if (kind == "attention" || kind == "full_attention") {
+      remove_feed_forward(layer);
+    } else if (kind == "moe" || kind == "mlp") {
+      remove_mixer(layer);
+    } else {
       config.fail("layers_block_type",
-                  cat("contains '", kinds[i], "', which is not one of mamba, attention, mlp and moe"));
+                  cat("contains '", kind, "', which is not one of mamba, attention, mlp and moe"));
     }
   }
+  use_experts(spec, moe, sparse);
   return spec;
 }
 

@@ -6,12 +6,11 @@ namespace quire {
 
 namespace {
 
-ModelDraft parse_olmo(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {});
-  spec.attention.clip_qkv = read_clip_qkv(config);
-  spec.norm = NormKind::kLayer;
-  spec.norm_eps = 1e-5F;
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
+ModelSpec parse_olmo(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {});
+  set_all(spec, &AttentionSpec::clip_qkv, read_clip_qkv(config));
+  set_norm(spec, {.kind = NormKind::kLayer, .eps = 1e-5F});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
   return spec;
 }
 

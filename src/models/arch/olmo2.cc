@@ -9,26 +9,24 @@ namespace {
 constexpr auto kOlmo2Modules = joined(kLlamaMatrices, kPostNorms, kQkNorms);
 constexpr auto kFlexModules = joined(kLlamaMatrices, kPostNorms, kQkNorms, kMoeExperts);
 
-ModelDraft parse_olmo2_family(const ConfigReader& config, const RopeDefaults& rope) {
-  ModelDraft spec = parse_llama_family(config, {.rope = rope});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.input_norm = spec.mlp_norm = false;
-  spec.branch_output_norms = true;
-  spec.attention.qk_norm = QkNorm::kFullProjection;
+ModelSpec parse_olmo2_family(const ConfigReader& config, const RopeDefaults& rope) {
+  ModelSpec spec = parse_llama_family(config, {.rope = rope, .norm_eps = 1e-5});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  place_norms(spec, NormPlace::kAfter);
+  set_qk_norm(spec, QkNorm::kFullProjection);
   return spec;
 }
 
-ModelDraft parse_olmo2(const ConfigReader& config) {
+ModelSpec parse_olmo2(const ConfigReader& config) {
   return parse_olmo2_family(config, {});
 }
 
-ModelDraft parse_olmo3(const ConfigReader& config) {
-  ModelDraft spec = parse_olmo2_family(config, {.theta = 500000.0, .window_theta = 500000.0});
+ModelSpec parse_olmo3(const ConfigReader& config) {
+  ModelSpec spec = parse_olmo2_family(config, {.theta = 500000.0, .window_theta = 500000.0});
   if (spec.ropes.size() == 1) {
     RopeSpec unstretched;
     unstretched.theta = spec.ropes.front().theta;
-    unstretched.rotary_dim = spec.attention.head_dim;
+    unstretched.rotary_dim = first_attention(spec).head_dim;
     spec.ropes.push_back(unstretched);
   }
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 4096));
@@ -36,12 +34,13 @@ ModelDraft parse_olmo3(const ConfigReader& config) {
   return spec;
 }
 
-ModelDraft parse_flex_olmo(const ConfigReader& config) {
-  ModelDraft spec = parse_olmo2_family(config, {.theta = 500000.0});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-6));
-  MoeSpec& moe = read_experts(
-      config, spec, {.intermediate = "intermediate_size", .default_experts = 7, .default_chosen = 5});
+ModelSpec parse_flex_olmo(const ConfigReader& config) {
+  ModelSpec spec = parse_olmo2_family(config, {.theta = 500000.0});
+  read_norm_eps(config, spec, "rms_norm_eps", 1e-6);
+  MoeSpec moe =
+      read_experts(config, {.intermediate = "intermediate_size", .default_experts = 7, .default_chosen = 5});
   moe.router.norm_topk_prob = config.boolean("norm_topk_prob", false);
+  use_experts(spec, moe);
   return spec;
 }
 

@@ -32,30 +32,28 @@ constexpr std::array<TensorName, 17> kOlmoHybridNets = {{
 constexpr auto kOlmoHybridModules =
     joined(kLlamaMatrices, kLlamaNorms, kPostNorms, kQkNorms, kOlmoHybridNets);
 
-ModelDraft parse_olmo_hybrid(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 65536});
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.attention.qk_norm = QkNorm::kFullProjection;
-  const int32_t heads = spec.attention.num_heads;
+ModelSpec parse_olmo_hybrid(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.max_position_embeddings = 65536});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_qk_norm(spec, QkNorm::kFullProjection);
+  const int32_t heads = first_attention(spec).num_heads;
   const auto key_dim = static_cast<int32_t>(3 * spec.hidden_size /
                                             (4 * config.integer("linear_num_key_heads", 1, 1 << 16, heads)));
-  read_delta_net(
+  DeltaNetSpec delta_net = read_delta_net(
       config, spec,
       {.key_heads = heads,
        .value_heads = heads,
        .key_dim = key_dim,
        .value_dim = static_cast<int32_t>(2 * config.integer("linear_key_head_dim", 1, 1 << 13, key_dim))});
-  spec.delta_net->beta_scale = config.boolean("linear_allow_neg_eigval", true) ? 2.0F : 1.0F;
-  spec.delta_net->norm_eps = 1e-5F;  // regardless of rms_norm_eps
-  assign_mixers(config, spec, "layer_types", Recurrence::kDeltaNet,
-                read_mixers(config, spec, std::min(4, spec.num_layers)));
+  delta_net.beta_scale = config.boolean("linear_allow_neg_eigval", true) ? 2.0F : 1.0F;
+  delta_net.norm_eps = 1e-5F;  // regardless of rms_norm_eps
+  assign_mixers(config, spec, "layer_types", delta_net,
+                read_mixers(config, spec, std::min(4, spec.num_layers())));
   const ConfigReader rope = config.object("rope_parameters");
   const bool still = rope.mentions("rope_theta") && !rope.has("rope_theta");
-  spec.branch_output_norms = true;
-  for (LayerDraft& layer : spec.layers) {
-    layer.input_norm = layer.mlp_norm = !layer.attention;
-    layer.branch_output_norms = layer.attention;
-    if (still) layer.rope = kNoRope;
+  if (still) set_rope(spec, kNoRope);
+  for (LayerSpec& layer : spec.layers) {
+    if (attention_of(layer) != nullptr) place_norms(spec.norm, layer, NormPlace::kAfter);
   }
   return spec;
 }

@@ -26,18 +26,18 @@ constexpr std::array<TensorName, 16> kOptModules = {{
     {model::kLmHead, "lm_head"},
 }};
 
-ModelDraft parse_opt(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.intermediate = "ffn_dim"});
+ModelSpec parse_opt(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.intermediate = "ffn_dim"});
   // OPT-350m has post-LN and a factorized embedding (word_embed_proj_dim).
-  spec.norm_after_add = !config.boolean("do_layer_norm_before", true);
-  spec.input_norm = spec.mlp_norm = !spec.norm_after_add;
-  spec.final_norm = !spec.norm_after_add && !config.boolean("_remove_final_layer_norm", false);
+  const bool after_add = !config.boolean("do_layer_norm_before", true);
+  set_norm(spec, {.kind = NormKind::kLayer, .eps = 1e-5F, .bias = true});
+  if (after_add) place_norms(spec, NormPlace::kAfterAdd);
+  if (after_add || config.boolean("_remove_final_layer_norm", false)) spec.final_norm.reset();
   const int64_t word = config.integer("word_embed_proj_dim", 1, spec.hidden_size, spec.hidden_size);
   if (word != spec.hidden_size) spec.embedding_size = word;
-  spec.activation = read_activation(config, "activation_function", "relu");
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = config.boolean("enable_bias", true);
-  spec.norm_eps = 1e-5F;
+  set_activation(spec, read_activation(config, "activation_function", "relu"));
+  set_all(spec, &MlpSpec::gated, false);
+  set_biases(spec, config.boolean("enable_bias", true));
   spec.position = PositionKind::kLearned;
   spec.position_offset = 2;
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", true);

@@ -19,17 +19,13 @@ constexpr std::array<TensorName, 8> kBlocks = {{
 constexpr std::array<TensorName, 1> kLastNorm = {{{model::kFinalNorm, "final_layernorm"}}};
 constexpr auto kPersimmonModules = joined(kBlocks, kLlamaNorms, kLastNorm);
 
-ModelDraft parse_persimmon(const ConfigReader& config) {
-  ModelDraft spec = read_sizes(config, {.default_positions = 16384});
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
-  spec.activation = read_activation(config, "hidden_act", "relu2");
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = true;
-  if (config.boolean("qk_layernorm", true)) {
-    spec.attention.qk_norm = QkNorm::kHeads;
-    spec.attention.qk_norm_spec.kind = NormKind::kLayer;
-    spec.attention.qk_norm_spec.bias = true;
-  }
+ModelSpec parse_persimmon(const ConfigReader& config) {
+  ModelSpec spec = read_sizes(config, {.default_positions = 16384});
+  read_norm_eps(config, spec, "layer_norm_eps", 1e-5);
+  set_activation(spec, read_activation(config, "hidden_act", "relu2"));
+  set_all(spec, &MlpSpec::gated, false);
+  set_biases(spec, true);
+  if (config.boolean("qk_layernorm", true)) set_qk_norm(spec, QkNorm::kHeads, NormKind::kLayer, true);
   read_rope(config, spec, {.partial = true, .part = 0.5});
   spec.tie_word_embeddings = config.boolean("tie_word_embeddings", false);
   return spec;

@@ -21,21 +21,16 @@ constexpr std::array<TensorName, 12> kPhiModules = {{
     {model::kLmHead, "lm_head"},
 }};
 
-ModelDraft parse_phi(const ConfigReader& config) {
-  ModelDraft spec =
+ModelSpec parse_phi(const ConfigReader& config) {
+  ModelSpec spec =
       parse_llama_family(config, {.rope = {.partial = true, .part = 0.5}, .activation = "gelu_new"});
-  if (config.boolean("qk_layernorm", false)) {
-    spec.attention.qk_norm = QkNorm::kHeads;
-    spec.attention.qk_norm_spec.kind = NormKind::kLayer;
-    spec.attention.qk_norm_spec.bias = true;
-  }
-  spec.norm = NormKind::kLayer;
-  spec.norm_bias = true;
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = spec.lm_head_bias = true;
+  if (config.boolean("qk_layernorm", false)) set_qk_norm(spec, QkNorm::kHeads, NormKind::kLayer, true);
+  read_layer_norm(config, spec, "layer_norm_eps");
+  set_all(spec, &MlpSpec::gated, false);
+  set_biases(spec, true);
+  spec.lm_head_bias = true;
   spec.parallel_residual = true;
-  spec.mlp_norm = false;
+  remove_mlp_norm(spec);
   return spec;
 }
 

@@ -27,9 +27,9 @@ constexpr std::array<std::string_view, 6> kPhi3Unread = {
     "layers.{}.mlp.gate_up_proj.lora_*",   "layers.{}.mlp.down_proj.lora_*",
     "layers.{}.self_attn.rotary_emb.*",    "rotary_emb.inv_freq"};
 
-ModelDraft parse_phi3(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 4096, .rope = {.partial = true}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
+ModelSpec parse_phi3(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
+      config, {.max_position_embeddings = 4096, .rope = {.partial = true}, .norm_eps = 1e-5});
   read_window(config, spec, 0);
   return spec;
 }

@@ -6,9 +6,9 @@ namespace quire {
 
 namespace {
 
-ModelDraft parse_qwen2(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 0, .max_position_embeddings = 32768});
-  spec.attention.qkv_bias = true;
+ModelSpec parse_qwen2(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 0, .max_position_embeddings = 32768});
+  set_all(spec, &AttentionSpec::qkv_bias, true);
   read_qwen_windows(config, spec);
   return spec;
 }

@@ -7,11 +7,10 @@ namespace {
 
 constexpr auto kQwen3Modules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms);
 
-ModelDraft parse_qwen3(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 32768});
-  spec.attention.qkv_bias = config.boolean("attention_bias", false);
-  spec.attention.o_bias = spec.attention.qkv_bias;
-  spec.attention.qk_norm = QkNorm::kHeads;
+ModelSpec parse_qwen3(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 32768});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_qk_norm(spec, QkNorm::kHeads);
   read_qwen_windows(config, spec);
   return spec;
 }

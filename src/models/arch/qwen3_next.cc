@@ -41,27 +41,27 @@ constexpr auto kNextModules =
 constexpr auto kLaterModules =
     joined(kQwen3NextMatrices, kDeltaNet, kLater, kLlamaNorms, kQkNorms, kMoeExperts, kQwenShared);
 // Everything except the feed-forward layers.
-ModelDraft parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 256,
-                                                .max_position_embeddings = 32768,
-                                                .rope = {.partial = true, .part = 0.25},
-                                                .intermediate_size = intermediate_size});
-  spec.norm_weight_offset = 1.0F;
-  spec.attention.qk_norm = QkNorm::kHeads;
-  spec.attention_gate = true;
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  DeltaNetSpec& sizes =
+ModelSpec parse_hybrid(const ConfigReader& config, int64_t intermediate_size) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 256,
+                                               .max_position_embeddings = 32768,
+                                               .rope = {.partial = true, .part = 0.25},
+                                               .intermediate_size = intermediate_size});
+  set_norm_offset(spec, 1.0F);
+  set_qk_norm(spec, QkNorm::kHeads);
+  set_gates(spec, false);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  DeltaNetSpec sizes =
       read_delta_net(config, spec, {.key_heads = 16, .value_heads = 32, .key_dim = 128, .value_dim = 128});
   sizes.in_turn = config.boolean("linear_value_heads_in_turn", false);
-  assign_mixers(config, spec, "layer_types", Recurrence::kDeltaNet,
+  assign_mixers(config, spec, "layer_types", sizes,
                 read_mixers(config, spec, config.integer("full_attention_interval", 1, kMaxLayers, 4)));
   return spec;
 }
 
 }  // namespace
 
-DeltaNetSpec& read_delta_net(const ConfigReader& config, ModelDraft& spec, const DeltaNetSpec& defaults) {
-  DeltaNetSpec& sizes = spec.delta_net.emplace();
+DeltaNetSpec read_delta_net(const ConfigReader& config, const ModelSpec& spec, const DeltaNetSpec& defaults) {
+  DeltaNetSpec sizes = {.norm_eps = spec.norm.eps, .activation = first_mlp(spec).activation};
   const auto size = [&](std::string_view field, int64_t high, int64_t fallback) {
     return static_cast<int32_t>(config.integer(field, 1, high, fallback));
   };
@@ -77,36 +77,38 @@ DeltaNetSpec& read_delta_net(const ConfigReader& config, ModelDraft& spec, const
   return sizes;
 }
 
-std::vector<std::string> read_mixers(const ConfigReader& config, const ModelDraft& spec, int64_t interval) {
+std::vector<std::string> read_mixers(const ConfigReader& config, const ModelSpec& spec, int64_t interval) {
   std::vector<std::string> kinds = config.texts("layer_types");
   if (!kinds.empty()) return kinds;
-  for (int64_t i = 0; i < spec.num_layers; ++i)
+  for (int64_t i = 0; i < spec.num_layers(); ++i)
     kinds.emplace_back((i + 1) % interval == 0 ? "full_attention" : "linear_attention");
   return kinds;
 }
 
 namespace {
 
-ModelDraft parse_qwen3_next(const ConfigReader& config) {
-  ModelDraft spec = parse_hybrid(config, 5632);
+ModelSpec parse_qwen3_next(const ConfigReader& config) {
+  ModelSpec spec = parse_hybrid(config, 5632);
   if (config.integer(experts_field(config, "num_experts"), 0, kMaxExperts, 512) == 0) return spec;
-  MoeSpec& moe = read_qwen_experts(config, spec, {.default_experts = 512, .default_chosen = 10});
+  MoeSpec moe = read_experts(config, {.default_experts = 512, .default_chosen = 10});
   moe.router.norm_topk_prob = config.boolean("norm_topk_prob", true);
   moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 512);
   moe.shared_gate = true;
+  use_experts(spec, moe, qwen_sparse_layers(config, spec));
   return spec;
 }
 
-ModelDraft parse_qwen3_5(const ConfigReader& config) {
+ModelSpec parse_qwen3_5(const ConfigReader& config) {
   return parse_hybrid(config, 12288);
 }
 
-ModelDraft parse_qwen3_5_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_hybrid(config, 1);  // no layer has a dense MLP
-  MoeSpec& moe = read_experts(config, spec, {.default_experts = 256, .default_chosen = 8});
+ModelSpec parse_qwen3_5_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_hybrid(config, 1);  // no layer has a dense MLP
+  MoeSpec moe = read_experts(config, {.default_experts = 256, .default_chosen = 8});
   moe.router.norm_topk_prob = true;
   moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 512);
   moe.shared_gate = true;
+  use_experts(spec, moe);
   return spec;
 }
 

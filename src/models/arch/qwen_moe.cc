@@ -13,52 +13,57 @@ constexpr auto kQwen3MoeModules = joined(kLlamaMatrices, kLlamaNorms, kQkNorms, 
 
 }  // namespace
 
-MoeSpec& read_qwen_experts(const ConfigReader& config, ModelDraft& spec, const ExpertFields& fields) {
-  MoeSpec& moe = read_experts(config, spec, fields);
-  moe.router.norm_topk_prob = config.boolean("norm_topk_prob", false);
+std::vector<bool> qwen_sparse_layers(const ConfigReader& config, const ModelSpec& spec) {
   const int64_t step = config.integer("decoder_sparse_step", 1, kMaxLayers, 1);
   const auto dense = config.integers("mlp_only_layers", 0, kMaxLayers);
-  for (int64_t i = 0; i < spec.num_layers; ++i) {
-    spec.layers[static_cast<size_t>(i)].experts =
-        (i + 1) % step == 0 && std::ranges::find(dense, i) == dense.end();
-  }
-  return moe;
+  std::vector<bool> sparse;
+  for (int64_t i = 0; i < spec.num_layers(); ++i)
+    sparse.push_back((i + 1) % step == 0 && std::ranges::find(dense, i) == dense.end());
+  return sparse;
 }
 
 namespace {
 
-ModelDraft parse_qwen2_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 32768});
-  spec.attention.qkv_bias = config.boolean("qkv_bias", true);
+MoeSpec read_qwen_experts(const ConfigReader& config, const ExpertFields& fields) {
+  MoeSpec moe = read_experts(config, fields);
+  moe.router.norm_topk_prob = config.boolean("norm_topk_prob", false);
+  return moe;
+}
+
+ModelSpec parse_qwen2_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.max_position_embeddings = 32768});
+  set_all(spec, &AttentionSpec::qkv_bias, config.boolean("qkv_bias", true));
   if (config.boolean("use_sliding_window", false)) config.fail("use_sliding_window", "is not supported");
-  MoeSpec& moe = read_qwen_experts(config, spec, {.default_experts = 60, .default_chosen = 4});
+  MoeSpec moe = read_qwen_experts(config, {.default_experts = 60, .default_chosen = 4});
   moe.shared_intermediate_size = config.integer("shared_expert_intermediate_size", 1, kMaxSize, 5632);
   moe.shared_gate = true;
+  use_experts(spec, moe, qwen_sparse_layers(config, spec));
   return spec;
 }
 
-ModelDraft parse_qwen3_moe(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.max_position_embeddings = 32768});
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.attention.qk_norm = QkNorm::kHeads;
+ModelSpec parse_qwen3_moe(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.max_position_embeddings = 32768});
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_qk_norm(spec, QkNorm::kHeads);
   if (config.boolean("use_sliding_window", false)) read_window(config, spec, 4096);
-  read_qwen_experts(config, spec, {.default_experts = 128, .default_chosen = 8});
+  const MoeSpec moe = read_qwen_experts(config, {.default_experts = 128, .default_chosen = 8});
+  use_experts(spec, moe, qwen_sparse_layers(config, spec));
   return spec;
 }
 
-ModelDraft parse_mellum(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 128,
-                                                .max_position_embeddings = 131072,
-                                                .rope = {.theta = 500000.0, .window_theta = 10000.0}});
+ModelSpec parse_mellum(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                               .max_position_embeddings = 131072,
+                                               .rope = {.theta = 500000.0, .window_theta = 10000.0}});
   if (spec.ropes.size() < 2)
     config.fail("rope_parameters", "must contain sliding_attention and full_attention");
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.attention.qk_norm = QkNorm::kHeads;
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_qk_norm(spec, QkNorm::kHeads);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 1024));
   assign_windows(spec, sliding_layers(config, spec, 1), window, 1, 0);
-  MoeSpec& moe = read_experts(config, spec, {.default_experts = 64, .default_chosen = 8});
+  MoeSpec moe = read_experts(config, {.default_experts = 64, .default_chosen = 8});
   moe.router.norm_topk_prob = config.boolean("norm_topk_prob", true);
-  assign_experts(config, spec, 0);
+  use_experts(spec, moe, sparse_layers(config, spec, 0));
   return spec;
 }
 

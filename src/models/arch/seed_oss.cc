@@ -6,11 +6,11 @@ namespace quire {
 
 namespace {
 
-ModelDraft parse_seed_oss(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 524288});
-  spec.attention.qkv_bias = config.boolean("attention_bias", true);
-  spec.attention.o_bias = config.boolean("attention_out_bias", false);
-  spec.mlp.bias = config.boolean("mlp_bias", false);
+ModelSpec parse_seed_oss(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 128, .max_position_embeddings = 524288});
+  set_all(spec, &AttentionSpec::qkv_bias, config.boolean("attention_bias", true));
+  set_all(spec, &AttentionSpec::o_bias, config.boolean("attention_out_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
   return spec;
 }
 

@@ -6,11 +6,11 @@ namespace quire {
 
 namespace {
 
-ModelDraft parse_smollm3(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(
+ModelSpec parse_smollm3(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
       config, {.max_position_embeddings = 32768, .rope = {.theta = 2000000.0}, .tie_word_embeddings = true});
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.mlp.bias = config.boolean("mlp_bias", false);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_all(spec, &MlpSpec::bias, config.boolean("mlp_bias", false));
   // A list with 1 for each layer with RoPE, or the interval of NoPE layers.
   const auto knows = config.integers("no_rope_layers", 0, 1);
   if (!knows.empty() && knows.size() < spec.layers.size())

@@ -12,17 +12,14 @@ constexpr std::array<TensorName, 2> kHeadNorms = {{
 }};
 constexpr auto kStablelmModules = joined(kLlamaMatrices, kLlamaNorms, kHeadNorms);
 
-ModelDraft parse_stablelm(const ConfigReader& config) {
-  ModelDraft spec =
+ModelSpec parse_stablelm(const ConfigReader& config) {
+  ModelSpec spec =
       parse_llama_family(config, {.max_position_embeddings = 4096, .rope = {.partial = true, .part = 0.25}});
-  if (config.boolean("qk_layernorm", false)) spec.attention.qk_norm = QkNorm::kPerHeadWeights;
-  spec.attention.qk_norm_spec.kind = NormKind::kLayer;
-  spec.norm = NormKind::kLayer;
-  spec.norm_bias = true;
-  spec.norm_eps = static_cast<float>(config.number("layer_norm_eps", 0.0, 1.0, 1e-5));
-  spec.attention.qkv_bias = config.boolean("use_qkv_bias", false);
+  if (config.boolean("qk_layernorm", false)) set_qk_norm(spec, QkNorm::kPerHeadWeights, NormKind::kLayer);
+  read_layer_norm(config, spec, "layer_norm_eps");
+  set_all(spec, &AttentionSpec::qkv_bias, config.boolean("use_qkv_bias", false));
   spec.parallel_residual = config.boolean("use_parallel_residual", false);
-  spec.mlp_norm = !spec.parallel_residual;
+  if (spec.parallel_residual) remove_mlp_norm(spec);
   return spec;
 }
 

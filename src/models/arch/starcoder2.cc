@@ -11,15 +11,13 @@ constexpr std::array<TensorName, 2> kStarcoder2Own = {{
 }};
 constexpr auto kStarcoder2Modules = joined(kLlamaAttention, kStarcoder2Own, kFinalNorm, kLlamaNorms);
 
-ModelDraft parse_starcoder2(const ConfigReader& config) {
-  ModelDraft spec = parse_llama_family(
+ModelSpec parse_starcoder2(const ConfigReader& config) {
+  ModelSpec spec = parse_llama_family(
       config,
       {.max_position_embeddings = 4096, .tie_word_embeddings = true, .activation = "gelu_pytorch_tanh"});
-  spec.norm = NormKind::kLayer;
-  spec.norm_bias = true;
-  spec.norm_eps = static_cast<float>(config.number("norm_epsilon", 0.0, 1.0, 1e-5));
-  spec.mlp.gated = false;
-  spec.attention.qkv_bias = spec.attention.o_bias = spec.mlp.bias = config.boolean("use_bias", true);
+  read_layer_norm(config, spec, "norm_epsilon");
+  set_all(spec, &MlpSpec::gated, false);
+  set_biases(spec, config.boolean("use_bias", true));
   read_window(config, spec, 0);
   return spec;
 }

@@ -85,7 +85,7 @@ nlohmann::json by_kind(const ConfigReader& config) {
 }
 
 // Which layers have experts: mlp_layer_types, or the numbers in moe_layers_enum, or all but the first three.
-void assign_sparse(const ConfigReader& config, ModelDraft& spec) {
+std::vector<bool> step3_sparse_layers(const ConfigReader& config, const ModelSpec& spec) {
   const auto kinds = kStep3inds_of(config, "mlp_layer_types", spec.layers.size());
   std::set<int64_t> listed;
   const nlohmann::json* numbers = config.find("moe_layers_enum");
@@ -95,56 +95,57 @@ void assign_sparse(const ConfigReader& config, ModelDraft& spec) {
   } else if (numbers != nullptr) {
     for (const int64_t number : config.integers("moe_layers_enum", 0, kMaxLayers)) listed.insert(number);
   }
+  std::vector<bool> sparse;
   for (size_t i = 0; i < spec.layers.size(); ++i) {
     const bool is_sparse = numbers == nullptr ? i >= 3 : listed.contains(static_cast<int64_t>(i));
-    spec.layers[i].experts = i < kinds.size() ? kinds[i] == "sparse" : is_sparse;
+    sparse.push_back(i < kinds.size() ? kinds[i] == "sparse" : is_sparse);
   }
+  return sparse;
 }
 
-ModelDraft parse_step3(const ConfigReader& published) {
+ModelSpec parse_step3(const ConfigReader& published) {
   const nlohmann::json json = by_kind(published);
   const ConfigReader config = published.converted(json);
-  ModelDraft spec = parse_llama_family(
-      config,
-      {.head_dim = 128, .max_position_embeddings = 128000, .rope = {.partial = true, .window_theta = 1e4}});
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.norm_weight_offset = 1.0F;
-  spec.activation = Activation::kSilu;
-  spec.attention.qkv_bias = spec.attention.o_bias = config.boolean("attention_bias", false);
-  spec.attention.qk_norm = QkNorm::kHeads;
-  spec.attention_gate = spec.gate_per_head = true;
-  const double scalar = config.number("query_pre_attn_scalar", 1e-6, 1e9, spec.attention.head_dim);
-  assign_layers(spec, std::sqrt(scalar));
+  ModelSpec spec = parse_llama_family(config, {.head_dim = 128,
+                                               .max_position_embeddings = 128000,
+                                               .rope = {.partial = true, .window_theta = 1e4},
+                                               .norm_eps = 1e-5});
+  set_norm_offset(spec, 1.0F);
+  set_activation(spec, Activation::kSilu);
+  set_attention_bias(spec, config.boolean("attention_bias", false));
+  set_qk_norm(spec, QkNorm::kHeads);
+  const double scalar = config.number("query_pre_attn_scalar", 1e-6, 1e9, first_attention(spec).head_dim);
+  set_score_divisor(spec, std::sqrt(scalar));
   const std::vector<bool> sliding = sliding_layers(config, spec, 1);
   const auto window = static_cast<int32_t>(config.integer("sliding_window", 1, kMaxPositions, 512));
   assign_windows(spec, sliding, window, static_cast<int32_t>(spec.ropes.size()) - 1, 0);
 
-  const int64_t default_heads = config.object("attention_other_setting")
-                                    .integer("num_attention_heads", 1, 1 << 16, spec.attention.num_heads);
+  const int64_t default_heads =
+      config.object("attention_other_setting")
+          .integer("num_attention_heads", 1, 1 << 16, first_attention(spec).num_heads);
   const auto window_heads =
       static_cast<int32_t>(config.integer("num_sliding_attention_heads", 1, 1 << 16, default_heads));
-  if (window_heads % spec.attention.num_kv_heads != 0)
+  if (window_heads % first_attention(spec).num_kv_heads != 0)
     config.fail("num_sliding_attention_heads", "is not a multiple of num_key_value_heads");
-  const int32_t full_heads = spec.attention.num_heads;
-  spec.attention.num_heads = std::max(full_heads, window_heads);
+  const int32_t full_heads = first_attention(spec).num_heads;
+  for (size_t i = 0; i < sliding.size(); ++i)
+    attention_of(spec.layers[i])->num_heads = sliding[i] ? window_heads : full_heads;
+  set_gates(spec, true);
 
-  MoeSpec& moe = read_experts(config, spec,
-                              {.experts = "n_routed_experts", .default_experts = 288, .default_chosen = 8});
+  MoeSpec moe =
+      read_experts(config, {.experts = "n_routed_experts", .default_experts = 288, .default_chosen = 8});
   moe.router.scoring_func = ScoringFunc::kSigmoid;
   moe.router.norm_topk_prob = true;
   moe.router.routed_scaling_factor =
       static_cast<float>(config.number("moe_router_scaling_factor", -1e6, 1e6, 1.0));
   moe.e_score_correction_bias = true;
   moe.shared_intermediate_size = config.integer("share_expert_dim", 1, kMaxSize, 1280);
-  assign_sparse(config, spec);
+  use_experts(spec, moe, step3_sparse_layers(config, spec));
   const auto limits = by_layer(config, "swiglu_limits", spec.layers.size());
   const auto shared_limits = by_layer(config, "swiglu_limits_shared", spec.layers.size());
-  for (size_t i = 0; i < spec.layers.size(); ++i) {
-    LayerDraft& layer = spec.layers[i];
-    layer.num_heads = sliding[i] ? window_heads : full_heads;
-    if (!limits.empty()) layer.expert_limit = static_cast<float>(limits[i]);
-    if (!shared_limits.empty()) layer.mlp_limit = static_cast<float>(shared_limits[i]);
-  }
+  for (size_t i = 0; i < spec.layers.size(); ++i)
+    set_limits(spec.layers[i], shared_limits.empty() ? 0.0F : static_cast<float>(shared_limits[i]),
+               limits.empty() ? 0.0F : static_cast<float>(limits[i]));
   return spec;
 }
 

@@ -48,33 +48,40 @@ constexpr auto kZamba2Modules = joined(kZamba2Rest, kMambaInLayer, kMambaBehindB
 
 constexpr int64_t kLongContext = 16384;
 
-// Sets which layers have a shared block, and which one.
-void assign_blocks(const ConfigReader& config, ModelDraft& spec) {
+// Replaces attention and MLP by Mamba 2, and in some layers by a shared block before it.
+void assign_blocks(const ConfigReader& config, ModelSpec& spec, const MambaSpec& mamba,
+                   const SharedBlockSpec& adapters) {
   const auto field = config.has("layers_block_type") ? "layers_block_type" : "layer_types";
   const auto kinds = config.texts(field);
   if (kinds.size() != spec.layers.size())
-    config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers, " layers"));
+    config.fail(field, cat("has ", kinds.size(), " entries for ", spec.num_layers(), " layers"));
   const auto num_blocks = static_cast<size_t>(config.integer("num_mem_blocks", 1, kMaxLayers, 1));
   const bool turns = config.boolean("use_mem_rope", false);
   std::vector<int32_t> owners;
   int32_t use = 0;
   for (size_t i = 0; i < kinds.size(); ++i) {
-    LayerDraft& layer = spec.layers[i];
-    layer.recurrence = Recurrence::kMamba;
+    LayerSpec& layer = spec.layers[i];
     if (!turns) layer.rope = kNoRope;
-    layer.attention = layer.mlp = kinds[i] == "hybrid";
-    if (!layer.attention && kinds[i] != "mamba" && kinds[i] != "linear_attention")
+    const bool hybrid = kinds[i] == "hybrid";
+    if (!hybrid && kinds[i] != "mamba" && kinds[i] != "linear_attention")
       config.fail(field,
                   cat("contains '", kinds[i], "', which is not one of mamba, linear_attention and hybrid"));
-    if (!layer.attention) continue;
-    if (owners.size() < num_blocks) owners.push_back(static_cast<int32_t>(i));
-    layer.shared_block_use = use++;
-    layer.shared_block_owner = owners[static_cast<size_t>(layer.shared_block_use) % num_blocks];
+    if (hybrid) {
+      if (owners.size() < num_blocks) owners.push_back(static_cast<int32_t>(i));
+      layer.shared_block = SharedBlockUseSpec{.adapters = adapters,
+                                              .owner = owners[static_cast<size_t>(use) % num_blocks],
+                                              .use = use,
+                                              .attention = *attention_of(layer),
+                                              .mlp = *layer.feed_forward.mlp};
+      ++use;
+    }
+    layer.mixer = mamba;
+    remove_feed_forward(layer);
   }
   if (!turns) spec.ropes.clear();
 }
 
-ModelDraft parse_zamba2(const ConfigReader& config) {
+ModelSpec parse_zamba2(const ConfigReader& config) {
   const int64_t hidden = config.integer("hidden_size", 1, kMaxSize);
   const int64_t heads = config.integer("num_attention_heads", 1, 1 << 16);
   // The input of attention is the hidden states concatenated with the token embeddings; it has the same
@@ -86,30 +93,29 @@ ModelDraft parse_zamba2(const ConfigReader& config) {
   if (config.integer("attention_head_dim", 1, kMaxSize, head_dim) != head_dim)
     config.fail("attention_head_dim",
                 cat("other than twice hidden_size by num_attention_heads (", head_dim, ") is not supported"));
-  ModelDraft spec = parse_llama_family(config, {.head_dim = head_dim,
-                                                .max_position_embeddings = 4096,
-                                                .tie_word_embeddings = true,
-                                                .activation = "gelu",
-                                                .intermediate_size = 4 * hidden});
+  ModelSpec spec = parse_llama_family(config, {.head_dim = head_dim,
+                                               .max_position_embeddings = 4096,
+                                               .tie_word_embeddings = true,
+                                               .activation = "gelu",
+                                               .intermediate_size = 4 * hidden,
+                                               .norm_eps = 1e-5});
   // transformers ties the weights of the blocks together with the embeddings; otherwise each use has its own.
   if (!spec.tie_word_embeddings) config.fail("tie_word_embeddings", "must be true: blocks are shared");
-  spec.norm_eps = static_cast<float>(config.number("rms_norm_eps", 0.0, 1.0, 1e-5));
-  spec.mlp.bias = config.boolean("add_bias_linear", false);
+  set_all(spec, &MlpSpec::bias, config.boolean("add_bias_linear", false));
   if (config.boolean("use_long_context", false)) {
     if (spec.ropes.front().scaling != RopeScaling::kNone)
       config.fail("use_long_context", "with scaled positions is not supported");
     spec.max_position_embeddings = spec.max_model_len = kLongContext;
   }
-  const auto scale = static_cast<float>(1.0 / std::sqrt(static_cast<double>(head_dim) / 2.0));
-  for (LayerDraft& layer : spec.layers) layer.attention_scale = scale;
+  set_score_divisor(spec, std::sqrt(static_cast<double>(head_dim) / 2.0));
 
-  MambaSpec& mamba = read_mamba(config, spec,
-                                {.heads = "n_mamba_heads",
-                                 .head_dim = "mamba_headdim",
-                                 .groups = "mamba_ngroups",
-                                 .bias = "add_bias_linear",
-                                 .default_heads = 8,
-                                 .default_state = 64});
+  MambaSpec mamba = read_mamba(config, spec,
+                               {.heads = "n_mamba_heads",
+                                .head_dim = "mamba_headdim",
+                                .groups = "mamba_ngroups",
+                                .bias = "add_bias_linear",
+                                .default_heads = 8,
+                                .default_state = 64});
   // Regardless of hidden_act, use_conv_bias and rms_norm_eps, as in transformers.
   mamba.activation = Activation::kSilu;
   mamba.conv_bias = true;
@@ -117,13 +123,13 @@ ModelDraft parse_zamba2(const ConfigReader& config) {
   mamba.min_dt = static_cast<float>(config.number("time_step_min", 0.0, 1e9, 1e-3));
   mamba.max_dt = std::numeric_limits<float>::infinity();
 
-  SharedBlockSpec& block = spec.shared_block.emplace();
+  SharedBlockSpec block;
   block.rank = config.integer("adapter_rank", 1, kMaxSize, 128);
   block.attention_adapters = config.boolean("use_shared_attention_adapter", false);
-  if (block.attention_adapters && spec.attention.num_kv_heads != spec.attention.num_heads)
+  if (block.attention_adapters && first_attention(spec).num_kv_heads != first_attention(spec).num_heads)
     config.fail("num_key_value_heads",
                 "other than num_attention_heads with use_shared_attention_adapter is not supported");
-  assign_blocks(config, spec);
+  assign_blocks(config, spec, mamba, block);
   return spec;
 }
 
