@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/shard_names.h"
 #include "base/strings.h"
+#include "io/config_fields.h"
 #include "io/gguf/gguf_checkpoint.h"
 #include "io/json_file.h"
 #include "io/mapped_file.h"
@@ -66,6 +67,10 @@ class SafetensorsCheckpoint : public Checkpoint {
     }
     return std::nullopt;
   }
+  std::vector<std::string> warnings() const override { return warnings_; }
+  void warn(std::string warning) {
+    if (!warning.empty()) warnings_.push_back(std::move(warning));
+  }
   // For a checkpoint in memory. A checkpoint in a directory uses the files of the directory.
   void set_files(const CheckpointBytes& in_memory) {
     files_ = in_memory.files;
@@ -114,31 +119,34 @@ class SafetensorsCheckpoint : public Checkpoint {
     shards_.push_back({std::nullopt, Safetensors(bytes, file)});
   }
 
-  // Called once, after the last shard. If several shards contain a tensor, `index` selects one.
-  void build_index(const WeightMap* index) {
+  // Called once, after the last shard. Several shards may contain a tensor if all of them have the same
+  // bytes: transformers uses that of the last one, for any index.
+  void build_index() {
     for (size_t s = 0; s < shards_.size(); ++s) {
       const Safetensors& tensors = shards_[s].tensors;
-      const std::string file_name = fs::path(tensors.file()).filename().string();
       for (const auto& info : tensors.tensors()) {
-        if (index != nullptr) {
-          const auto entry = index->find(info.name);
-          if (entry != index->end() && entry->second != file_name) continue;
-        }
         const auto [it, inserted] = where_.emplace(info.name, Location{s, &info});
-        if (!inserted) {
-          throw Error(cat(tensors.file(), ": tensor '", info.name, "' is in ",
-                          shards_[it->second.shard].tensors.file(), " as well"));
-        }
+        if (inserted || is_copy(it->second, {s, &info})) continue;
+        throw Error(cat(tensors.file(), ": tensor '", info.name, "' is in ",
+                        shards_[it->second.shard].tensors.file(), " as well, with other values"));
       }
     }
   }
 
  private:
+  bool is_copy(const Location& a, const Location& b) const {
+    const TensorInfo& one = *a.info;
+    const TensorInfo& other = *b.info;
+    return one.dtype == other.dtype && one.other_type == other.other_type && one.shape == other.shape &&
+           std::ranges::equal(shards_[a.shard].tensors.data(one), shards_[b.shard].tensors.data(other));
+  }
+
   fs::path path_;
   nlohmann::json config_;
   std::optional<nlohmann::json> generation_config_;
   std::map<std::string, std::string_view, std::less<>> files_;
   std::vector<FileIdentity> weight_files_;
+  std::vector<std::string> warnings_;
   bool on_disk_ = true;
   std::vector<Shard> shards_;  // complete before where_ points into it
   std::map<std::string, Location, std::less<>> where_;
@@ -153,8 +161,7 @@ std::string list_names(const std::vector<std::string>& names, size_t limit) {
   return text;
 }
 
-WeightMap read_weight_map(const fs::path& index_path) {
-  const nlohmann::json index = read_json_file(index_path);
+WeightMap read_weight_map(const nlohmann::json& index, const fs::path& index_path) {
   const auto it = index.is_object() ? index.find("weight_map") : index.end();
   if (it == index.end() || !it->is_object())
     throw Error(cat(index_path.string(), ": 'weight_map' is missing or not an object"));
@@ -177,7 +184,9 @@ WeightMap read_weight_map(const fs::path& index_path) {
 
 void add_shards(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
   const fs::path index_path = dir / kIndexFile;
-  const WeightMap map = read_weight_map(index_path);
+  const nlohmann::json index = read_json_file(index_path);
+  const WeightMap map = read_weight_map(index, index_path);
+  checkpoint.warn(unread_warning(ConfigFile::kIndex, kIndexFile, {}, index));
   std::set<std::string> files;
   for (const auto& [tensor, file] : map) files.insert(file);
   std::vector<std::string> missing;
@@ -189,7 +198,7 @@ void add_shards(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
         cat(dir.string(), ": shards listed in ", kIndexFile, " are missing: ", list_names(missing, 20)));
   }
   for (const auto& file : files) checkpoint.add_file(dir / file);
-  checkpoint.build_index(&map);
+  checkpoint.build_index();
   std::vector<std::string> absent;
   for (const auto& [tensor, file] : map) {
     if (checkpoint.find(tensor) == nullptr) absent.push_back(cat("'", tensor, "' in ", file));
@@ -224,7 +233,7 @@ std::string find_pickle(const fs::path& dir) {
 void add_weights(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
   if (fs::exists(dir / kSingleFile)) {
     checkpoint.add_file(dir / kSingleFile);
-    checkpoint.build_index(nullptr);
+    checkpoint.build_index();
     return;
   }
   if (fs::exists(dir / kIndexFile)) return add_shards(checkpoint, dir);
@@ -241,7 +250,7 @@ void add_weights(SafetensorsCheckpoint& checkpoint, const fs::path& dir) {
   if (!shards.missing.empty())
     throw Error(cat(dir.string(), ": shards are missing: ", list_names(shards.missing, 20)));
   for (const std::string& file : shards.files) checkpoint.add_file(dir / file);
-  checkpoint.build_index(nullptr);
+  checkpoint.build_index();
 }
 
 nlohmann::json require_object(nlohmann::json value, const std::string& name) {
@@ -298,7 +307,7 @@ std::unique_ptr<Checkpoint> Checkpoint::from_memory(const CheckpointBytes& files
   for (size_t i = 0; i < files.more_safetensors.size(); ++i) {
     checkpoint->add_bytes(files.more_safetensors[i], cat(files.name, "/shard ", i + 2));
   }
-  checkpoint->build_index(nullptr);
+  checkpoint->build_index();
   return with_quantized(std::move(checkpoint));
 }
 

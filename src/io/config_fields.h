@@ -20,17 +20,20 @@ enum class ConfigFile : uint8_t {
   kTokenizer,             // tokenizer.json
   kTokenizerConfig,       // tokenizer_config.json and special_tokens_map.json
   kSentenceTransformers,  // modules.json, the files of its modules, config_sentence_transformers.json
+  kGguf,                  // metadata of a GGUF file
+  kIndex,                 // model.safetensors.index.json
 };
 
 struct FieldWithoutEffect {
   ConfigFile file;
-  std::string_view field;        // its path; a '*' at its begin or end matches anything
+  std::string_view field;        // its path, or a pattern of fnmatch() for several
   std::string_view reason;       // why it does not change the output
   std::string_view value = "";   // JSON: only this value has no effect; empty = no value has one
-  std::string_view models = "";  // kModel: the model types, separated by spaces, that it is limited to
+  std::string_view models = "";  // kModel and kGguf: the model types that it is limited to
 };
 std::span<const FieldWithoutEffect> fields_without_effect();
 
+// model_type: of config.json, or general.architecture of a GGUF file.
 bool has_no_effect(ConfigFile kind, std::string_view field, const nlohmann::json& value,
                    std::string_view model_type = "");
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <limits>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -191,6 +192,27 @@ WeightNames find_weight_names(const ConfigReader& config) {
 
 namespace {
 
+// The names of the fields that nothing read, and of those in objects that nothing read.
+void add_names(const std::string& path, const nlohmann::json& value, std::set<std::string>& names) {
+  names.insert(path.substr(path.rfind('.') + 1));
+  if (!value.is_object()) return;
+  for (const auto& [key, inner] : value.items()) add_names(key, inner, names);
+}
+
+// The metadata of a GGUF file without effect: those that were not even copied, or only into fields of the
+// configuration that the architecture did not read.
+std::vector<std::string> unread_metadata(const FieldLog& log, const ConfigReader& config) {
+  std::set<std::string> unread;
+  for (const FieldLog::Unread& field : log.unread(config.json())) add_names(field.path, *field.value, unread);
+  std::vector<std::string> keys = config.origin().unread;
+  std::erase_if(keys, [&](const std::string& key) {
+    return std::ranges::any_of(config.origin().keys, [&](const auto& copied) {
+      return copied.second == key && !unread.contains(copied.first);
+    });
+  });
+  return keys;
+}
+
 ModelSpec parse_configuration(const nlohmann::json& fields, ConfigOrigin origin) {
   FieldLog log;
   const ConfigReader config(fields, "", std::move(origin), &log);
@@ -213,10 +235,11 @@ ModelSpec parse_configuration(const nlohmann::json& fields, ConfigOrigin origin)
   }
   spec.model_type = architecture.model_type;
   if (composite != nullptr && spec.model_type.starts_with("gemma4")) read_placeholders(config, text, spec);
-  if (config.has("_gguf")) return spec;
   // Fields around the language model's own configuration are those of other modalities.
-  std::string warning = unread_warning(ConfigFile::kModel, "config.json", log, text.json(), text.path(),
-                                       architecture.model_type);
+  std::string warning = config.has("_gguf")
+                            ? unread_warning(config.origin().file, unread_metadata(log, config))
+                            : unread_warning(ConfigFile::kModel, "config.json", log, text.json(), text.path(),
+                                             architecture.model_type);
   if (!warning.empty()) spec.warnings.push_back(std::move(warning));
   return spec;
 }

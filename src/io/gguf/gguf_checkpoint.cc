@@ -16,6 +16,7 @@
 #include "io/gguf/gguf_arch.h"
 #include "io/gguf/gguf_fields.h"
 #include "io/gguf/gguf_file.h"
+#include "io/gguf/gguf_unread.h"
 #include "io/mapped_file.h"
 #include "quant/codec.h"
 
@@ -75,8 +76,9 @@ class GgufShards : public GgufModel {
         file.fail(cat("is part ", *number + 1, " of its model according to its metadata, but ", s + 1,
                       " according to its name"));
       for (const GgufTensor& tensor : file.tensors()) {
-        if (!where_.emplace(tensor.name, Place{s, &tensor}).second)
-          file.fail(cat("tensor '", tensor.name, "' is also in another file of the model"));
+        const auto [it, added] = where_.emplace(tensor.name, Place{s, &tensor});
+        if (!added)
+          file.fail(cat("tensor '", tensor.name, "' is in ", file_of(it->second).file(), " as well"));
       }
     }
   }
@@ -195,11 +197,12 @@ class GgufCheckpoint : public Checkpoint {
     layers_ = gguf_layers(*shards_);
     for (const auto& [name, place] : shards_->places()) add_tensor(place);
     for (const GgufName& row : arch_->numbers) add_numbers(row);
+    unread_ = unread_model_metadata(shards_->file());
   }
 
   const fs::path& path() const override { return path_; }
   const nlohmann::json& config() const override { return config_; }
-  ConfigOrigin config_origin() const override { return {path_.string(), shards_->sources()}; }
+  ConfigOrigin config_origin() const override { return {path_.string(), shards_->sources(), unread_}; }
   std::optional<nlohmann::json> generation_config() const override { return generation_config_; }
 
   std::optional<std::string> file(std::string_view name) const override {
@@ -420,6 +423,7 @@ class GgufCheckpoint : public Checkpoint {
   int64_t layers_ = 0;
   nlohmann::json config_;
   nlohmann::json generation_config_;
+  std::vector<std::string> unread_;                        // metadata
   std::map<std::string, std::string, std::less<>> files_;  // files next to config.json
   std::deque<float> numbers_;  // values from metadata; a deque, because tensors point to them
   std::map<std::string, Entry, std::less<>> entries_;

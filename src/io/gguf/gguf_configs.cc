@@ -53,7 +53,10 @@ void configure_llama(const GgufModel& model, json& config) {
   model.name_source("head_dim", gguf_key(model, "attention.key_length"));
   copy_number(model, "attention.layer_norm_rms_epsilon", config, "rms_norm_eps");
   copy_number(model, "attention.layer_norm_epsilon", config, "layer_norm_eps");
+  copy_number(model, "attention.clamp_kqv", config, "clip_qkv");
   copy_rope(model, config);
+  const auto head_dim = static_cast<double>(gguf_head_dim(model));
+  expect_value(model, "rope.dimension_count", head_dim);
   const bool bias = has_tensor(model, "blk.0.attn_q.bias") || has_tensor(model, "blk.0.attn_qkv.bias");
   config["attention_bias"] = bias;
   config["attention_out_bias"] = has_tensor(model, "blk.0.attn_output.bias");
@@ -63,6 +66,11 @@ void configure_llama(const GgufModel& model, json& config) {
 
 void configure_windows(const GgufModel& model, json& config) {
   configure_llama(model, config);
+  // Values of layers with a window that are those of all layers, or of their heads.
+  const auto head_dim = static_cast<double>(gguf_head_dim(model));
+  expect_value(model, "rope.dimension_count_swa",
+               gguf_number(model, "attention.key_length_swa").value_or(head_dim));
+  expect_value(model, "rope.freq_base_swa", config["rope_theta"].get<double>());
   const int64_t window = gguf_integer(model, "attention.sliding_window").value_or(0);
   config["sliding_window"] = window > 0 ? json(window) : json();
   if (window <= 0) return;
@@ -82,6 +90,7 @@ void configure_windows(const GgufModel& model, json& config) {
 }
 
 void set_window_rope(const GgufModel& model, json& config) {
+  model.file().find(gguf_key(model, "rope.freq_base"));  // moved, not copied
   json full = config.value("rope_scaling", json::object());
   full["rope_theta"] = config["rope_theta"];
   config.erase("rope_scaling");

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <nlohmann/json.hpp>
@@ -57,22 +56,66 @@ json llama3_rope(const GgufModel& model, double theta) {
           {"original_max_position_embeddings", std::max(1.0, original)}};
 }
 
+// These values do not count as asked for: whether they have an effect depends on what reads them.
+std::optional<double> number_of(const GgufFile& file, const std::string& name) {
+  const GgufValue* value = file.peek(name);
+  if (value == nullptr) return std::nullopt;
+  const auto number = value->decimal();
+  if (!number) file.fail(cat("metadata '", name, "' is not a number"));
+  if (!std::isfinite(*number)) file.fail(cat("metadata '", name, "' is not a finite number"));
+  return number;
+}
+
+std::optional<int64_t> integer_of(const GgufFile& file, const std::string& name) {
+  const GgufValue* value = file.peek(name);
+  if (value == nullptr) return std::nullopt;
+  if (!value->is_array) {
+    const auto integer = value->integer();
+    if (!integer) file.fail(cat("metadata '", name, "' is not an integer"));
+    return integer;
+  }
+  const auto all = value->integers();
+  if (!all) file.fail(cat("metadata '", name, "' is not a list of integers"));
+  int64_t found = 0;
+  for (const int64_t n : *all) {
+    if (n == 0) continue;
+    if (found != 0 && n != found)
+      file.fail(cat("metadata '", name, "' differs from layer to layer, which is not supported"));
+    found = n;
+  }
+  return found;
+}
+
+// A field of the configuration; nothing without a value.
+template <typename T>
+void copy_value(const GgufModel& model, std::string_view key, json& config, const char* field,
+                const std::optional<T>& value) {
+  if (!value) return;
+  config[field] = *value;
+  model.name_source(field, gguf_key(model, key));
+}
+
 // rope_scaling from the metadata. As in llama.cpp, a factor of 0 is 1, and without a type scaling is linear.
 void copy_scaling(const GgufModel& model, json& config) {
   std::string type(model.file().text(gguf_key(model, "rope.scaling.type")).value_or("linear"));
-  if (type == "none") return;
   if (type == "longrope") type = "linear";  // its factors are tensors, which this file does not have
   json scaling = {{"rope_type", type}, {"factor", 1.0}};
   model.name_source("rope_type", gguf_key(model, "rope.scaling.type"));
   const char* factor = "rope.scaling.factor";
   if (!gguf_number(model, factor)) factor = "rope.scale_linear";  // in old files
   copy_positive(model, factor, scaling, "factor");
-  if (type == "linear" && scaling["factor"] == 1.0) return;
-  copy_positive(model, "rope.scaling.original_context_length", scaling, "original_max_position_embeddings");
-  copy_positive(model, "rope.scaling.yarn_attn_factor", scaling, "attention_factor");
-  copy_positive(model, "rope.scaling.yarn_beta_fast", scaling, "beta_fast");
-  copy_positive(model, "rope.scaling.yarn_beta_slow", scaling, "beta_slow");
-  config["rope_scaling"] = std::move(scaling);
+  constexpr std::array<GgufField, 4> kYarn = {{
+      {"rope.scaling.original_context_length", "original_max_position_embeddings"},
+      {"rope.scaling.yarn_attn_factor", "attention_factor"},
+      {"rope.scaling.yarn_beta_fast", "beta_fast"},
+      {"rope.scaling.yarn_beta_slow", "beta_slow"},
+  }};
+  const bool none = type == "none" || (type == "linear" && scaling["factor"] == 1.0);
+  for (const auto& [key, field] : kYarn) {
+    copy_positive(model, key, scaling, field);
+    if (none || type == "linear") model.file().find(gguf_key(model, key));  // without effect, as in llama.cpp
+  }
+  if (!none) config["rope_scaling"] = std::move(scaling);
 }
 
 }  // namespace
@@ -83,28 +126,14 @@ std::string gguf_key(const GgufModel& model, std::string_view key) {
 
 std::optional<double> gguf_number(const GgufModel& model, std::string_view key) {
   const std::string name = gguf_key(model, key);
-  const auto value = model.file().number(name);
-  if (!value || model.file().find(name)->type != GgufType::kF32) return value;
-  std::array<char, 64> text{};
-  const auto end = std::to_chars(text.data(), text.data() + text.size(), static_cast<float>(*value)).ptr;
-  double exact = 0.0;
-  std::from_chars(text.data(), end, exact);
-  return exact;
+  model.file().find(name);
+  return number_of(model.file(), name);
 }
 
 std::optional<int64_t> gguf_integer(const GgufModel& model, std::string_view key) {
   const std::string name = gguf_key(model, key);
-  const GgufValue* value = model.file().find(name);
-  if (value == nullptr) return std::nullopt;
-  if (!value->is_array) return model.file().integer(name);
-  int64_t found = 0;
-  for (const int64_t n : model.file().integers(name)) {
-    if (n == 0) continue;
-    if (found != 0 && n != found)
-      model.file().fail(cat("metadata '", name, "' differs from layer to layer, which is not supported"));
-    found = n;
-  }
-  return found;
+  model.file().find(name);
+  return integer_of(model.file(), name);
 }
 
 int64_t gguf_require(const GgufModel& model, std::string_view key, int64_t low, int64_t high) {
@@ -117,19 +146,21 @@ int64_t gguf_require(const GgufModel& model, std::string_view key, int64_t low, 
 }
 
 void copy_integer(const GgufModel& model, std::string_view key, json& config, const char* field) {
-  const auto value = gguf_integer(model, key);
-  if (!value) return;
-  config[field] = *value;
-  model.name_source(field, gguf_key(model, key));
+  copy_value(model, key, config, field, integer_of(model.file(), gguf_key(model, key)));
 }
 void copy_number(const GgufModel& model, std::string_view key, json& config, const char* field) {
-  const auto value = gguf_number(model, key);
-  if (!value) return;
-  config[field] = *value;
-  model.name_source(field, gguf_key(model, key));
+  copy_value(model, key, config, field, number_of(model.file(), gguf_key(model, key)));
 }
 void copy_positive(const GgufModel& model, std::string_view key, json& config, const char* field) {
-  if (gguf_number(model, key) != 0.0) copy_number(model, key, config, field);
+  const auto value = number_of(model.file(), gguf_key(model, key));
+  if (value == 0.0) model.file().find(gguf_key(model, key));  // the same as an absent one
+  if (value != 0.0) copy_value(model, key, config, field, value);
+}
+
+void expect_value(const GgufModel& model, std::string_view key, double value) {
+  const std::string name = gguf_key(model, key);
+  const GgufValue* stored = model.file().peek(name);
+  if (stored != nullptr && stored->decimal() == value) model.file().find(name);
 }
 
 bool gguf_flag(const GgufModel& model, std::string_view key, bool fallback) {
@@ -163,11 +194,11 @@ std::vector<float> gguf_vector(const GgufModel& model, std::string_view name) {
 
 void copy_fields(const GgufModel& model, json& config, std::span<const GgufField> fields) {
   for (const auto& [key, field] : fields) {
-    const GgufValue* value = model.file().find(gguf_key(model, key));
+    const std::string name = gguf_key(model, key);
+    const GgufValue* value = model.file().peek(name);
     if (value == nullptr) continue;
     if (value->type == GgufType::kBool) {
-      config[field] = gguf_flag(model, key, false);
-      model.name_source(field, gguf_key(model, key));
+      copy_value(model, key, config, field, value->boolean());
     } else if (value->type == GgufType::kF32 || value->type == GgufType::kF64) {
       copy_number(model, key, config, field);
     } else {

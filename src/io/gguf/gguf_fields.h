@@ -18,12 +18,15 @@ inline constexpr int64_t kMaxGgufLayers = 16384;
 
 // "<architecture>.<key>".
 std::string gguf_key(const GgufModel& model, std::string_view key);
-// The shortest decimal that rounds to the stored value: float32 0.00001 is 1e-05, not 9.99999975e-06.
+// GgufValue::decimal().
 std::optional<double> gguf_number(const GgufModel& model, std::string_view key);
+// Copied keys have an effect if the architecture reads the field; other functions read keys that have one.
 void copy_integer(const GgufModel& model, std::string_view key, nlohmann::json& config, const char* field);
 void copy_number(const GgufModel& model, std::string_view key, nlohmann::json& config, const char* field);
 // Same as copy_number(), but 0 counts as absent.
 void copy_positive(const GgufModel& model, std::string_view key, nlohmann::json& config, const char* field);
+// For a key that repeats what the model does in any case; another value is named in a warning.
+void expect_value(const GgufModel& model, std::string_view key, double value);
 bool gguf_flag(const GgufModel& model, std::string_view key, bool fallback);
 bool has_tensor(const GgufModel& model, std::string_view name);
 // name: without "blk.{}."; i is the layer.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -210,6 +211,15 @@ std::optional<int64_t> GgufValue::integer() const {
 std::optional<double> GgufValue::number() const {
   return is_array ? std::nullopt : number_at(type, bytes.data());
 }
+std::optional<double> GgufValue::decimal() const {
+  const auto value = number();
+  if (!value || type != GgufType::kF32 || !std::isfinite(*value)) return value;
+  std::array<char, 64> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), static_cast<float>(*value)).ptr;
+  double exact = 0.0;
+  std::from_chars(text.data(), end, exact);
+  return exact;
+}
 std::optional<bool> GgufValue::boolean() const {
   if (is_array || type != GgufType::kBool) return std::nullopt;
   return load<uint8_t>(bytes.data()) != 0;
@@ -292,6 +302,11 @@ GgufFile::GgufFile(std::span<const std::byte> bytes, std::string file)
 }
 
 const GgufValue* GgufFile::find(std::string_view key) const {
+  asked_.add(std::string(key));
+  return peek(key);
+}
+
+const GgufValue* GgufFile::peek(std::string_view key) const {
   const auto it = metadata_.find(key);
   return it == metadata_.end() ? nullptr : &it->second;
 }

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/config_reader.h"
 #include "io/gguf/ggml_type.h"
 
 namespace quire {
@@ -45,6 +46,8 @@ struct GgufValue {
   // Returns the value; nullopt if it is an array, has another type, or does not fit.
   std::optional<int64_t> integer() const;
   std::optional<double> number() const;  // also accepts integers
+  // number(); for float32 the shortest decimal that rounds to it: 1e-05, not 9.99999975e-06.
+  std::optional<double> decimal() const;
   std::optional<bool> boolean() const;
   std::optional<std::string_view> text() const;
   // Returns the elements of an array; nullopt if it is not an array or has another type.
@@ -64,7 +67,8 @@ struct GgufTensor {
   size_t row_bytes() const { return type->bytes_of(shape.back()); }
 };
 
-// A parsed view of a file in memory, which must outlive it. Immutable.
+// A parsed view of a file in memory, which must outlive it. Immutable, except that it remembers which
+// metadata were asked for; one thread may read metadata at a time.
 class GgufFile {
  public:
   // `file` appears in errors. Throws Error if the file has another format or version, is truncated, or
@@ -74,7 +78,10 @@ class GgufFile {
 
   const std::string& file() const { return file_; }
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
-  const GgufValue* find(std::string_view key) const;                // null if the key does not exist
+  const GgufValue* find(std::string_view key) const;  // null if the key does not exist
+  // The same without counting as asking for the key.
+  const GgufValue* peek(std::string_view key) const;
+  const FieldLog& asked() const { return asked_; }
   std::span<const GgufTensor> tensors() const { return tensors_; }  // in the order of the file
   std::span<const std::byte> data(const GgufTensor& tensor) const {
     return bytes_.subspan(tensor.offset, tensor.bytes);
@@ -96,6 +103,7 @@ class GgufFile {
   std::string file_;
   std::map<std::string, GgufValue, std::less<>> metadata_;
   std::vector<GgufTensor> tensors_;
+  mutable FieldLog asked_;
 };
 
 // Whether a file starts with the magic of GGUF.

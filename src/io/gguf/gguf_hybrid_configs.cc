@@ -163,6 +163,7 @@ void configure_qwen3_next(const GgufModel& model, json& config) {
 void configure_kimi_linear(const GgufModel& model, json& config) {
   configure_deepseek(model, config);
   config["num_experts"] = config["n_routed_experts"];
+  model.name_source("num_experts", gguf_key(model, "expert_count"));
   json attend = json::array();  // 1-based
   const GgufTensor* rates = nullptr;
   const int64_t layers = gguf_layers(model);

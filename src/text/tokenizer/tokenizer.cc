@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "io/config_fields.h"
+#include "io/gguf/gguf_unread.h"
 #include "io/open_file.h"
 #include "text/tokenizer/byte_ranks.h"
 #include "text/tokenizer/gguf.h"
@@ -194,6 +196,8 @@ std::unique_ptr<Tokenizer> Tokenizer::from_gguf(const GgufFile& file) {
   auto pipeline = std::make_unique<Pipeline>();
   tokenizer::read_gguf_tokenizer(file, *pipeline, config);
   tokenizer::check_ids(pipeline->post_processor, pipeline->vocabulary.size(), file.file());
+  if (auto warning = unread_warning(file.file(), unread_tokenizer_metadata(file)); !warning.empty())
+    config.warnings.push_back(std::move(warning));
   return assemble(std::move(pipeline), config);
 }
 

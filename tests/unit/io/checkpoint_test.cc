@@ -90,7 +90,20 @@ TEST(Checkpoint, ReadsShardsThroughTheirIndex) {
   EXPECT_EQ((*checkpoint->generation_config())["eos_token_id"].size(), 2U);
 }
 
-TEST(Checkpoint, IndexSelectsTheShardOfADuplicateTensor) {
+TEST(Checkpoint, WarnsOfUnknownKeysOfTheIndex) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("m-1.safetensors", safetensors_file(kA, 16));
+  const std::string index = R"({"metadata":{"total_size":16},"weight_map":{"a":"m-1.safetensors"})";
+  dir.write("model.safetensors.index.json", index + "}");
+  EXPECT_THAT(Checkpoint::open(dir.path())->warnings(), ElementsAre());
+  dir.write("model.safetensors.index.json", index + R"(,"renamed":{"a":"b"}})");
+  EXPECT_THAT(Checkpoint::open(dir.path())->warnings(),
+              ElementsAre(HasSubstr("model.safetensors.index.json: 'renamed' is unknown")));
+}
+
+// transformers uses the tensor of the last shard, for any index.
+TEST(Checkpoint, RejectsATensorWithDifferentValuesInTwoShards) {
   const TempDir dir;
   dir.write("config.json", "{}");
   dir.write("m-1.safetensors", safetensors_file(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},)"
@@ -99,13 +112,23 @@ TEST(Checkpoint, IndexSelectsTheShardOfADuplicateTensor) {
   dir.write("m-2.safetensors", safetensors_file(R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},)"
                                                 R"("y":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}})",
                                                 2));
-  const std::string others = R"("x":"m-1.safetensors","y":"m-2.safetensors"}})";
-  dir.write("model.safetensors.index.json", R"({"weight_map":{"a":"m-2.safetensors",)" + others);
-  EXPECT_EQ(Checkpoint::open(dir.path())->find("a")->shape_text(), "[1]");
-  // Without an entry in the index, the shard is ambiguous.
-  dir.write("model.safetensors.index.json", R"({"weight_map":{)" + others);
+  dir.write("model.safetensors.index.json",
+            R"({"weight_map":{"a":"m-1.safetensors","x":"m-1.safetensors","y":"m-2.safetensors"}})");
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }),
-              AllOf(HasSubstr("m-2.safetensors: tensor 'a' is in "), HasSubstr("m-1.safetensors as well")));
+              AllOf(HasSubstr("m-2.safetensors: tensor 'a' is in "),
+                    HasSubstr("m-1.safetensors as well, with other values")));
+}
+
+TEST(Checkpoint, AcceptsATensorWithTheSameValuesInTwoShards) {
+  const TempDir dir;
+  dir.write("config.json", "{}");
+  dir.write("m-1.safetensors", safetensors_file(kA, 16));
+  dir.write("m-2.safetensors", safetensors_file(kA, 16));
+  dir.write("model.safetensors.index.json", R"({"weight_map":{"a":"m-2.safetensors"}})");
+  EXPECT_THAT(Checkpoint::open(dir.path())->names(), ElementsAre("a"));
+  dir.write("model.safetensors.index.json",
+            R"({"weight_map":{"a":"m-2.safetensors","a2":"m-1.safetensors"}})");
+  EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }), HasSubstr("'a2' in m-1.safetensors"));
 }
 
 TEST(Checkpoint, ReportsUnalignedTensorsAndReadsTheirBytes) {
@@ -137,7 +160,8 @@ TEST(Checkpoint, ReadsAllFilesWithoutNumbersAndIndex) {
   dir.write("first.safetensors", safetensors_file(kA, 16));
   dir.write("second.safetensors", safetensors_file(kB, 6));
   EXPECT_THAT(Checkpoint::open(dir.path())->names(), testing::ElementsAre("a", "b"));
-  dir.write("third.safetensors", safetensors_file(kA, 16));
+  dir.write("third.safetensors",
+            safetensors_file(R"({"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}})", 2));
   EXPECT_THAT(error_of([&] { Checkpoint::open(dir.path()); }), HasSubstr("tensor 'a' is in"));
 }
 

@@ -89,8 +89,8 @@ TEST(ConfigWarnings, NameFieldsOfTheQuantization) {
               ElementsAre(HasSubstr("config.json: 'quantization_config.rotation' is")));
 }
 
-// A field that is not in the table of config_fields.cc and that the architecture does not read is an omission
-// in one of them.
+// A field that is not in the table of fields_without_effect.cc and that the architecture does not read is an
+// omission in one of them.
 TEST(ConfigWarnings, AreNotGivenForTheGoldenModels) {
   for (const std::string set : {"models", "quantized", "pooling"}) {
     for (const std::string& name : test::golden_names(set)) {
@@ -111,10 +111,64 @@ TEST(ConfigWarnings, AreNotGivenForGgufFiles) {
   }
 }
 
+// The warnings for a golden model's GGUF file with further metadata.
+std::vector<std::string> gguf_warnings(const std::string& model, std::vector<json> more) {
+  json golden = test::gguf_goldens("models")[model];
+  for (json& entry : more) golden["metadata"].push_back(std::move(entry));
+  const std::string file = test::make_gguf(golden, test::golden_model(model));
+  return warnings_of(*gguf_from_memory(std::as_bytes(std::span(file)), "m.gguf"));
+}
+
+TEST(GgufWarnings, NameMetadataThatNothingReads) {
+  EXPECT_THAT(
+      gguf_warnings("llama", {{"llama.attention.sinks", {"BOOL"}, true}}),
+      ElementsAre(AllOf(HasSubstr("m.gguf: 'llama.attention.sinks' is unknown"), HasSubstr("no effect"))));
+  EXPECT_THAT(gguf_warnings("llama", {{"llama.logit_scale", {"FLOAT32"}, 0.5},
+                                      {"general.sampling.mirostat", {"UINT32"}, 2}}),
+              ElementsAre(HasSubstr("'general.sampling.mirostat' and 'llama.logit_scale' are")));
+}
+
+// The readers copy these into fields that Llama does not have.
+TEST(GgufWarnings, NameMetadataThatAnArchitectureDoesNotUse) {
+  EXPECT_THAT(gguf_warnings("llama", {{"llama.attention.layer_norm_epsilon", {"FLOAT32"}, 0.5}}),
+              ElementsAre(HasSubstr("'llama.attention.layer_norm_epsilon' is")));
+  EXPECT_THAT(gguf_warnings("llama", {{"llama.attention.clamp_kqv", {"FLOAT32"}, 8.0}}),
+              ElementsAre(HasSubstr("'llama.attention.clamp_kqv' is")));
+  EXPECT_THAT(gguf_warnings("olmo", {{"olmo.attention.clamp_kqv", {"FLOAT32"}, 8.0}}), IsEmpty());
+}
+
+TEST(GgufWarnings, DependOnTheValue) {
+  const auto rotated = [](int size) {
+    json golden = test::gguf_goldens("models")["llama"];
+    for (json& entry : golden["metadata"]) {
+      if (entry[0] == "llama.rope.dimension_count") entry[2] = size;
+    }
+    const std::string file = test::make_gguf(golden, test::golden_model("llama"));
+    return warnings_of(*gguf_from_memory(std::as_bytes(std::span(file)), "m.gguf"));
+  };
+  EXPECT_THAT(rotated(2), ElementsAre(HasSubstr("'llama.rope.dimension_count' is")));
+  EXPECT_THAT(gguf_warnings("llama", {{"general.sampling.mirostat", {"UINT32"}, 0},
+                                      {"general.sampling.mirostat_tau", {"FLOAT32"}, 5.0},
+                                      {"llama.attention.causal", {"BOOL"}, true}}),
+              IsEmpty());
+  EXPECT_THAT(gguf_warnings("llama", {{"llama.attention.causal", {"BOOL"}, false}}),
+              ElementsAre(HasSubstr("'llama.attention.causal' is")));
+}
+
+TEST(GgufWarnings, AreNotGivenForNotesOfTheFile) {
+  EXPECT_THAT(gguf_warnings("llama", {{"general.quantized_by", {"STRING"}, "a user"},
+                                      {"general.license.link", {"STRING"}, "https://example.org"},
+                                      {"quantize.imatrix.chunks_count", {"INT32"}, 128},
+                                      {"publisher.remarks", {"STRING"}, "none"},
+                                      {"llama.tensor_data_layout", {"STRING"}, "Meta AI original pth"}}),
+              IsEmpty());
+}
+
 TEST(ConfigWarnings, AreNotGivenForSharedModels) {
   const auto dir = test::shared_dir() / "data/models/stories260K";
   if (!std::filesystem::exists(dir)) GTEST_SKIP() << dir << " does not exist";
   EXPECT_THAT(warnings_of(*Checkpoint::open(dir)), IsEmpty());
+  EXPECT_THAT(warnings_of(*Checkpoint::open(dir.string() + ".gguf")), IsEmpty());
 }
 
 TEST(FieldsWithoutEffect, HaveAReasonAndAValidValue) {

@@ -1,11 +1,13 @@
-// Nothing is ignored silently: a checkpoint with one change, in a field of its config.json or in a tensor,
-// either computes something else, or a message says why not: an error, a warning, or the table of fields
-// without effect.
+// Nothing is ignored silently: a checkpoint with one change, in a field of its config.json, in the metadata
+// of a GGUF file or in a tensor, either computes something else, or a message says why not: an error, a
+// warning, or the table of fields without effect.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,8 +15,10 @@
 
 #include "base/strings.h"
 #include "io/config_fields.h"
+#include "io/gguf/gguf_checkpoint.h"
 #include "ops/reference.h"
 #include "unit/models/edited_checkpoint.h"
+#include "unit/models/gguf_goldens.h"
 #include "unit/models/golden_models.h"
 
 namespace quire {
@@ -33,11 +37,11 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-Outcome outcome_of(EditedCheckpoint& edited) {
+Outcome outcome_of(const std::function<std::unique_ptr<Checkpoint>()>& open) {
   constexpr int32_t kTokens = 40;
   Outcome out;
   try {
-    const auto checkpoint = edited.open();
+    const auto checkpoint = open();
     const auto model = Model::load(*checkpoint, reference_ops(), {}, {}, {});
     const ModelSpec& spec = model->spec();
     out.warnings = spec.warnings;
@@ -53,6 +57,20 @@ Outcome outcome_of(EditedCheckpoint& edited) {
     out.error = error.what();
   }
   return out;
+}
+
+Outcome outcome_of(EditedCheckpoint& edited) {
+  return outcome_of([&] { return edited.open(); });
+}
+
+Outcome outcome_of_gguf(const std::string& file) {
+  return outcome_of([&] { return gguf_from_memory(std::as_bytes(std::span(file)), "edited.gguf"); });
+}
+
+bool names(const Outcome& outcome, const std::string& field) {
+  return std::ranges::any_of(outcome.warnings, [&](const std::string& warning) {
+    return warning.find("'" + field + "'") != std::string::npos;
+  });
 }
 
 // Other values of the same kind.
@@ -148,11 +166,8 @@ TEST_P(Mutation, IsNoticedInNamesOfFields) {
     edited_.config.erase(key);
     edited_.config["zz_" + key] = value;
     const Outcome outcome = outcome_of(edited_);
-    const std::string name = "'zz_" + key + "'";
-    const bool named = std::ranges::any_of(outcome.warnings, [&](const std::string& warning) {
-      return warning.find(name) != std::string::npos;
-    });
-    EXPECT_TRUE(named || !outcome.error.empty() || has_no_effect(ConfigFile::kModel, "zz_" + key, value))
+    EXPECT_TRUE(names(outcome, "zz_" + key) || !outcome.error.empty() ||
+                has_no_effect(ConfigFile::kModel, "zz_" + key, value))
         << key;
   }
 }
@@ -188,6 +203,61 @@ INSTANTIATE_TEST_SUITE_P(Goldens, Mutation,
                                          "models/gpt_oss", "pooling/bert-classifier",
                                          "quantized/gptq-4bit-act-order", "quantized/compressed-w4a16-zeros",
                                          "quantized/fp8-blocks"),
+                         [](const auto& test) { return test::test_name(test.param); });
+
+// Entries of the metadata whose effect a small model does not show, with the reason.
+const std::map<std::string, std::string> kMetadataTooSmall = {
+    {"gpt-oss.rope.scaling.yarn_beta_fast", "all frequencies of a small head are on one side of the ramp"},
+    {"gpt-oss.rope.scaling.yarn_beta_slow", "the same"},
+    {"qwen3next.rope.freq_base", "the only pair that is rotated has the frequency 1"},
+};
+
+class GgufMutation : public testing::TestWithParam<const char*> {
+ protected:
+  std::string file_with(const json& metadata) const {
+    json model = golden_;
+    model["metadata"] = metadata;
+    return test::make_gguf(model, test::golden_model(GetParam()));
+  }
+
+  const json golden_ = test::gguf_goldens("models")[GetParam()];
+  const json metadata_ = golden_["metadata"];
+  const Outcome expected_ = outcome_of_gguf(file_with(metadata_));
+};
+
+TEST_P(GgufMutation, ChangesTheResultOrIsExplainedForMetadata) {
+  ASSERT_EQ(expected_.error, "");
+  const auto architecture = metadata_[0][2].get<std::string>();
+  for (size_t i = 1; i < metadata_.size(); ++i) {
+    const auto key = metadata_[i][0].get<std::string>();
+    bool shown = kMetadataTooSmall.contains(key);
+    for (const json& other : other_values(metadata_[i][2])) {
+      if (shown || other == metadata_[i][2]) continue;
+      json changed = metadata_;
+      changed[i][2] = other;
+      shown = outcome_of_gguf(file_with(changed)) != expected_ ||
+              has_no_effect(ConfigFile::kGguf, key, other, architecture);
+    }
+    EXPECT_TRUE(shown) << key << " has no effect: " << metadata_[i][2];
+  }
+}
+
+TEST_P(GgufMutation, IsNoticedInNamesOfMetadata) {
+  for (size_t i = 1; i < metadata_.size(); ++i) {
+    const auto key = metadata_[i][0].get<std::string>();
+    const size_t name = key.find('.') + 1;
+    const std::string other = cat(key.substr(0, name), "zz_", key.substr(name));
+    json changed = metadata_;
+    changed[i][0] = other;
+    const Outcome outcome = outcome_of_gguf(file_with(changed));
+    EXPECT_TRUE(names(outcome, other) || !outcome.error.empty()) << other;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Goldens, GgufMutation,
+                         testing::Values("llama", "gemma2", "deepseek_v3", "granite", "mixtral",
+                                         "mamba2-any-steps", "gpt_oss", "qwen3_next-all-experts", "lfm2_moe",
+                                         "mpt"),
                          [](const auto& test) { return test::test_name(test.param); });
 
 }  // namespace

@@ -21,6 +21,9 @@ namespace {
 
 using nlohmann::json;
 using test::GgufWriter;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
 using Ids = std::vector<TokenId>;
 
 constexpr int32_t kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4;
@@ -242,6 +245,7 @@ TEST(GgufTokenizer, PublishedFilesMatchTheOriginal) {
     const MappedFile mapping(dir / "gguf" / ("ggml-vocab-" + file + ".gguf"));
     const auto tokenizer = Tokenizer::from_gguf(GgufFile(mapping.bytes(), file));
     ASSERT_NE(tokenizer, nullptr);
+    EXPECT_THAT(tokenizer->warnings(), IsEmpty());
     expect_goldens(*tokenizer, dir / name / "goldens.json", false,
                    {"<|placeholder"});  // these strip white space, which GGUF cannot express
   }
@@ -290,6 +294,20 @@ TEST(GgufTokenizer, ReadsRolesTemplatesAndSpecialTokens) {
   EXPECT_EQ(tokenizer->decode(Ids{1, 5, 6, 5}, true), "a<tool> a");
   EXPECT_TRUE(tokenizer->is_special(2));
   EXPECT_FALSE(tokenizer->is_special(6));
+}
+
+TEST(GgufTokenizer, NamesMetadataThatNothingReads) {
+  GgufWriter w = tiny();
+  EXPECT_THAT(open(w.file())->warnings(), IsEmpty());
+  w.u32("tokenizer.ggml.fim_pre_token_id", 3);
+  w.text("tokenizer.ggml.pre", "default");
+  w.boolean("tokenizer.ggml.add_sep_token", false);
+  EXPECT_THAT(open(w.file())->warnings(), IsEmpty()) << "these have no effect";
+  w.boolean("tokenizer.ggml.shout", true);
+  w.text("tokenizer.chat_template.unlisted", "{{ messages }}");
+  EXPECT_THAT(
+      open(w.file())->warnings(),
+      ElementsAre(HasSubstr("test.gguf: 'tokenizer.chat_template.unlisted' and 'tokenizer.ggml.shout' are")));
 }
 
 TEST(GgufTokenizer, NamesAllSpecialTokens) {
