@@ -164,7 +164,7 @@ ModelReport inspect_model(const EngineConfig& config) {
                                .max_model_len = config.max_model_len,
                                .runner = config.runner};
   report.quantization = config.quantization == "auto" ? "" : config.quantization;
-  report.weight_memory = planned_weight_bytes(*checkpoint, options);
+  report.weight_memory = planned_weight_bytes(*checkpoint, options, spec);
   DType stored = main_dtype(bytes);
   if (quantized) stored = named_dtype(*checkpoint).value_or(stored);
   describe_kv_cache(spec, stored, config, report);

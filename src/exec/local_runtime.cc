@@ -62,8 +62,10 @@ int64_t default_model_len(const ModelSpec& spec) {
   return dynamic ? std::min(spec.max_model_len, spec.max_position_embeddings) : spec.max_model_len;
 }
 
-int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options) {
-  return Model::planned_weight_bytes(checkpoint, model_options_of(options, checkpoint));
+int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options, const ModelSpec& spec) {
+  ModelOptions model_options = model_options_of(options, checkpoint);
+  model_options.spec = spec;
+  return Model::planned_weight_bytes(checkpoint, model_options);
 }
 
 std::optional<DType> kv_dtype_from_name(const std::string& name) {
@@ -82,7 +84,8 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
   ModelOptions model_options = model_options_of(options, *checkpoint);
   const auto kv_dtype = kv_dtype_from_name(options.kv_cache_dtype);
 
-  const ModelSpec spec = read_spec(*checkpoint, model_options.runner);
+  model_options.spec = read_spec(*checkpoint, model_options.runner);
+  const ModelSpec& spec = *model_options.spec;
   if (options.max_model_len > spec.max_model_len) {
     throw Error(cat("--max-model-len ", options.max_model_len, ": the model supports sequences of at most ",
                     spec.max_model_len, " tokens"));

@@ -28,9 +28,9 @@ struct RuntimeOptions;
 // the length in training, within which the base of RoPE is the same as in transformers.
 int64_t default_model_len(const ModelSpec& spec);
 
-// Bytes that the weights will take. Throws Error if the options name unknown formats or the checkpoint does
-// not match its configuration.
-int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options);
+// Bytes that the weights will take. spec: read_spec() of the checkpoint. Throws Error if the options name
+// unknown formats or the checkpoint does not match its configuration.
+int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options, const ModelSpec& spec);
 
 struct RuntimeOptions {
   std::string dtype = "auto";           // auto = the checkpoint's

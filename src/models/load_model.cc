@@ -37,7 +37,7 @@ struct CheckedSource {
 
   CheckedSource(const Checkpoint& checkpoint, const ModelOptions& options)
       : files(read_pooling_files(checkpoint)),
-        spec(read_spec(checkpoint, options.runner)),
+        spec(options.spec ? *options.spec : read_spec(checkpoint, options.runner)),
         resolver(spec, checkpoint),
         params(list_params({spec, files_or_null()}, resolver)),
         expected(spec, resolver, params) {

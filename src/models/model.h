@@ -51,6 +51,9 @@ struct ModelOptions {
       ActivationFormat::kFloat;  // for matrices that the checkpoint has quantized
   int64_t max_model_len = 0;     // largest number of positions; 0 = ModelSpec::max_model_len
   Runner runner = Runner::kAuto;
+  // read_spec() of the checkpoint for the runner, if the caller has it: reading it compares the bytes of
+  // embeddings.
+  std::optional<ModelSpec> spec = {};
   ModelPart part = {};
   PackedListener on_packed = nullptr;
   WeightCacheOptions weight_cache = {};

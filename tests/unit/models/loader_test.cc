@@ -219,6 +219,15 @@ TEST(Loader, QuantizesMatricesWhilePacking) {
   }
 }
 
+// read_spec() compares the bytes of embeddings: a caller that needs it before the weights passes it on.
+TEST(Loader, TakesTheSpecThatTheCallerHasRead) {
+  const auto checkpoint = Checkpoint::open(test::golden_model("llama"));
+  ModelOptions options;
+  options.spec = read_spec(*checkpoint, Runner::kAuto);
+  options.spec->warnings = {"read before"};
+  EXPECT_EQ(load(*checkpoint, options)->spec().warnings, options.spec->warnings);
+}
+
 TEST(Loader, PlansTheBytesThatItKeeps) {
   for (const std::string& model : test::golden_names("models")) {
     for (const auto* quantization : {"auto", "int8", "int4"}) {
