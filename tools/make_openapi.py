@@ -133,7 +133,7 @@ GENERATION = {
 TEMPLATE = {
     "messages": array("The conversation.", ref("Message"), low=1, high=16384),
     "documents": array("Documents for the chat template.", {}),
-    "chat_template": string("A Jinja template instead of the model's. Needs --trust-request-chat-template."),
+    "chat_template": string("A Jinja template instead of the model's, or the name of one of the model's. Needs --trust-request-chat-template."),
     "chat_template_kwargs": some_object("Variables for the chat template."),
     "reasoning_effort": string("A variable for the chat template."),
     "add_generation_prompt": boolean("Whether the prompt ends with the beginning of an assistant message. Default: unless continue_final_message is true."),
@@ -177,7 +177,7 @@ REQUESTS = {
     "ChatCompletionRequest": ({
         **MODEL,
         **TEMPLATE,
-        "max_completion_tokens": integer("Maximum number of generated tokens. Default: the rest of the context.", 1),
+        "max_completion_tokens": integer("Maximum number of generated tokens. Default: the rest of the context, or max_new_tokens of the model's generation_config.json if that is less.", 1),
         "max_tokens": integer("Older name of max_completion_tokens.", 1),
         "logprobs": boolean("Whether to return log-probabilities.", False),
         "top_logprobs": integer("Number of alternatives; -1 = the whole vocabulary. Needs logprobs.", -1, default=0),
@@ -388,9 +388,16 @@ def range_of(schema):
     return f"{'above ' if sign == '>' else ''}{name.get(low, low)} to {name.get(high, high)}"
 
 
+def with_inner(fields):
+    """The fields, and those within objects that are described."""
+    for name, schema in fields.items():
+        yield name, schema
+        yield from ((f"{name}.{inner}", one) for inner, one in schema.get("properties", {}).items() if "description" in one)
+
+
 def table(fields, required=()):
     lines = ["| field | type | range | default | |", "|---|---|---|---|---|"]
-    for name, schema in fields.items():
+    for name, schema in with_inner(fields):
         default = f'`{json.dumps(schema["default"])}`' if "default" in schema else "required" if name in required else ""
         lines.append(f'| `{name}` | {type_of(schema)} | {range_of(schema)} | {default} | {schema.get("description", "")} |')
     return "\n".join(lines)

@@ -153,6 +153,7 @@ struct ModelDescription {
   int64_t kv_bytes_per_token = 0;
   int32_t vocab_size = 0;
   int32_t max_model_len = 0;
+  int32_t max_new_tokens = 0;  // of generation_config.json: the default length of answers; 0 = none
   int32_t num_threads = 0;
   double load_seconds = 0.0;
 };

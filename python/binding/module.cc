@@ -269,11 +269,11 @@ std::string PyEngine::render_chat(const std::string& fields, const std::string& 
   ChatRequest request = checked(read_chat_request(checked(parse_request_json(fields, "the conversation")),
                                                   keep_media ? MediaParts::kKeep : MediaParts::kRefuse));
   request.content_format = to_content_format(content_format);
-  if (request.chat_template.empty() && held->chat_template() == nullptr) {
+  if (request.chat_template.empty() && held->chat_templates().empty()) {
     throw RequestError(ErrorKind::kInvalidArgument,
                        cat(held->model().name, ": has no chat template; pass chat_template"));
   }
-  return checked(quire::render_chat(held->chat_template(), held->tokenizer(), std::move(request)));
+  return checked(quire::render_chat(held->chat_templates(), held->tokenizer(), std::move(request)));
 }
 
 nb::dict PyEngine::info() const {
@@ -307,8 +307,9 @@ nb::dict PyEngine::info() const {
   d["end_token_ids"] = to_list(m.end_token_ids);
   d["bidirectional"] = m.bidirectional;
   d["has_tokenizer"] = held->tokenizer() != nullptr;
-  d["chat_template"] =
-      held->chat_template() == nullptr ? nb::none() : nb::object(to_str(held->chat_template()->source()));
+  const ChatTemplate* chat_template = held->chat_templates().find("default");
+  d["chat_template"] = chat_template == nullptr ? nb::none() : nb::object(to_str(chat_template->source()));
+  d["has_chat_template"] = !held->chat_templates().empty();
   return d;
 }
 

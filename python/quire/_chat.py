@@ -16,7 +16,7 @@ def render(core: _core.Engine, messages: Any, *, chat_template: str | None = Non
            add_generation_prompt: bool = True, continue_final_message: bool = False, tools: Any = None,
            documents: Any = None, kwargs: Mapping[str, Any] | None = None, keep_media: bool = False) -> str:
     """Renders a conversation with the chat template. The messages have the forms of the server's."""
-    if chat_template is None and core.info()["chat_template"] is None:
+    if chat_template is None and not core.info()["has_chat_template"]:
         raise ChatTemplateResolutionError(f"{core.info()['name']}: has no chat template; pass chat_template",
                                           parameter="chat_template")
     # A template, or the file of one.

@@ -203,9 +203,9 @@ std::vector<float> LLM::score(const std::vector<std::string>& queries,
 std::vector<TokenId> LLM::Impl::chat_ids(const Json& fields) const {
   auto request = read_chat_request(fields);
   if (!request.ok()) throw Error(request.failure().message);
-  if (engine->chat_template() == nullptr && request->chat_template.empty())
+  if (engine->chat_templates().empty() && request->chat_template.empty())
     throw Error(cat(engine->model().name, ": has no chat template; set EngineOptions::chat_template"));
-  const auto text = render_chat(engine->chat_template(), &tokenizer(), std::move(request).value());
+  const auto text = render_chat(engine->chat_templates(), &tokenizer(), std::move(request).value());
   if (!text.ok()) throw Error(text.failure().message);
   return tokenizer().encode_rendered(*text);
 }
@@ -376,6 +376,7 @@ ModelDescription LLM::model() const {
                           .kv_bytes_per_token = info.kv_bytes_per_token,
                           .vocab_size = info.vocab_size,
                           .max_model_len = info.max_model_len,
+                          .max_new_tokens = info.max_new_tokens,
                           .num_threads = info.num_threads,
                           .load_seconds = info.load_seconds};
 }

@@ -154,7 +154,8 @@ int run_generate(GenerateFlags flags) {
   loading.reset();
 
   SamplingParams params = llm.default_sampling_params();
-  params.max_tokens = 256;
+  const int32_t of_model = llm.model().max_new_tokens;
+  params.max_tokens = of_model > 0 ? std::min(of_model, 256) : 256;
   flags.sampling.apply(params);
   const std::vector<PromptEntry> entries = collect_prompts(flags, params);
   std::vector<Prompt> prompts;

@@ -54,12 +54,11 @@ int run_render(const RenderFlags& f) {
   LoadedText text;
   fetch_with_progress(f.model, f.revision, true);
   if (request->chat_template.empty() || !f.model.empty()) text = load_text(f.model, "", f.revision);
-  if (request->chat_template.empty() && !text.chat_template)
+  if (request->chat_template.empty() && text.chat_templates.empty())
     throw Error("the model has no chat template; use --chat-template FILE");
   if (f.bos_token) request->special_tokens["bos_token"] = *f.bos_token;
   if (f.eos_token) request->special_tokens["eos_token"] = *f.eos_token;
-  const auto prompt = render_chat(text.chat_template ? &*text.chat_template : nullptr, text.tokenizer.get(),
-                                  std::move(request).value());
+  const auto prompt = render_chat(text.chat_templates, text.tokenizer.get(), std::move(request).value());
   if (!prompt.ok()) throw Error(prompt.failure().message);
   std::cout << *prompt << std::flush;
   return 0;

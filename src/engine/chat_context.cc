@@ -18,8 +18,9 @@ Result<std::string> render_with(const ChatTemplate& chat_template, ContentFormat
 
 }  // namespace
 
-Result<std::string> render_chat(const ChatTemplate* model_template, const Tokenizer* tokenizer,
+Result<std::string> render_chat(const ChatTemplates& templates, const Tokenizer* tokenizer,
                                 ChatRequest request) {
+  const std::string name = template_name(templates, request);
   ChatRenderOptions options;
   options.messages = std::move(request.messages);
   options.tools = std::move(request.tools);
@@ -37,9 +38,12 @@ Result<std::string> render_chat(const ChatTemplate* model_template, const Tokeni
     if (!now.ok()) throw Error(cat("QUIRE_NOW: ", now.failure().message));
     options.now = *now;
   }
-  if (request.chat_template.empty()) {
-    if (model_template == nullptr) return invalid_argument("the model has no chat template", "chat_template");
-    return render_with(*model_template, request.content_format, std::move(options));
+  if (!name.empty()) {
+    const ChatTemplate* found = templates.find(name);
+    if (found == nullptr)
+      return invalid_argument(cat("The model has no chat template '", name, "' that can be read."),
+                              "chat_template");
+    return render_with(*found, request.content_format, std::move(options));
   }
   std::optional<ChatTemplate> given;
   try {

@@ -125,6 +125,16 @@ struct Engine::Impl {
   void count_requests();
   Status closed() const;
   bool post(Message message);
+  // Asks the engine thread between two steps, with null if the engine has failed. Returns `closed` if the
+  // thread takes no messages.
+  template <typename T>
+  T ask(const std::function<T(EngineCore*)>& question, T closed) {
+    auto answer = std::make_shared<std::promise<T>>();
+    auto result = answer->get_future();
+    const bool posted =
+        post(CallMessage{[answer, question](EngineCore* running) { answer->set_value(question(running)); }});
+    return posted ? result.get() : closed;
+  }
   bool post_all(std::vector<Submission> requests);
   std::optional<std::string> failure() const;
 
@@ -292,7 +302,7 @@ void Engine::Impl::fail(const std::string& reason) noexcept {
     unread.swap(mailbox);
     try {
       failure_reason = reason;
-      failure.message = cat("the engine failed: ", reason);
+      failure.message = cat("The engine failed: ", reason);
     } catch (...) {  // out of memory: an empty message
     }
   }
@@ -345,7 +355,7 @@ void Engine::Impl::finish_disk_writes() noexcept {
 void Engine::Impl::end_remaining() noexcept {
   Failure failure{ErrorKind::kOverloaded, "", ""};
   try {
-    failure.message = "the engine was shut down";
+    failure.message = "The engine was shut down.";
   } catch (const std::bad_alloc&) {  // callers are answered without a message
   }
   std::vector<Message> unread;
@@ -451,8 +461,8 @@ const ModelInfo& Engine::model() const {
 const Tokenizer* Engine::tokenizer() const {
   return impl_->model->tokenizer.get();
 }
-const ChatTemplate* Engine::chat_template() const {
-  return impl_->model->chat_template ? &*impl_->model->chat_template : nullptr;
+const ChatTemplates& Engine::chat_templates() const {
+  return impl_->model->chat_templates;
 }
 const SamplingParams& Engine::default_sampling() const {
   return impl_->model->default_sampling;
@@ -503,13 +513,9 @@ bool Engine::drain(std::chrono::milliseconds timeout) {
   impl_->post(CallMessage{[](EngineCore* core) {
     if (core == nullptr) return;
     core->abort_all(
-        {ErrorKind::kOverloaded, "the server was shut down before the response was complete", ""});
+        {ErrorKind::kOverloaded, "The server was shut down before the response was complete.", ""});
   }});
   return false;
-}
-
-bool Engine::draining() const {
-  return impl_->draining;
 }
 
 bool Engine::busy() const {
@@ -524,17 +530,15 @@ EngineStats Engine::stats() const {
 
 std::shared_ptr<const EngineView> Engine::view() {
   using View = std::shared_ptr<const EngineView>;
-  auto done = std::make_shared<std::promise<View>>();
-  auto result = done->get_future();
-  const bool posted = impl_->post(CallMessage{[done](EngineCore* engine_core) {
-    try {
-      done->set_value(engine_core == nullptr ? View()
-                                             : std::make_shared<const EngineView>(engine_core->view()));
-    } catch (const std::bad_alloc&) {  // a display is no reason for the engine to fail
-      done->set_value(View());
-    }
-  }});
-  return posted ? result.get() : View();
+  return impl_->ask<View>(
+      [](EngineCore* core) {
+        try {
+          return core == nullptr ? View() : std::make_shared<const EngineView>(core->view());
+        } catch (const std::bad_alloc&) {  // a display is no reason for the engine to fail
+          return View();
+        }
+      },
+      View());
 }
 
 MetricsRegistry& Engine::metrics() {
@@ -555,24 +559,17 @@ void Engine::on_failure(std::function<void()> callback) {
 }
 
 void Engine::observe_steps(StepObserver observer) {
-  auto done = std::make_shared<std::promise<void>>();
-  auto result = done->get_future();
-  Impl& impl = *impl_;
-  const bool posted =
-      impl.post(CallMessage{[done, &impl, observer = std::move(observer)](EngineCore* core) mutable {
+  impl_->ask<bool>(
+      [&impl = *impl_, &observer](EngineCore* core) {
         if (core != nullptr) impl.watch.observe(std::move(observer));
-        done->set_value();
-      }});
-  if (posted) result.get();
+        return true;
+      },
+      false);
 }
 
 bool Engine::reset_prefix_cache() {
-  auto done = std::make_shared<std::promise<bool>>();
-  auto result = done->get_future();
-  const bool posted = impl_->post(CallMessage{
-      [done](EngineCore* core) { done->set_value(core != nullptr && core->reset_prefix_cache()); }});
-  if (!posted) return false;
-  return result.get();
+  return impl_->ask<bool>([](EngineCore* core) { return core != nullptr && core->reset_prefix_cache(); },
+                          false);
 }
 
 void Engine::check_integrity() {
@@ -580,9 +577,7 @@ void Engine::check_integrity() {
     std::unique_lock lock(impl_->mutex);
     impl_->idle.wait(lock, [this] { return impl_->num_requests == 0 && impl_->mailbox.empty(); });
   }
-  auto done = std::make_shared<std::promise<void>>();
-  auto result = done->get_future();
-  const bool posted = impl_->post(CallMessage{[done](EngineCore* core) {
+  const auto check = [](EngineCore* core) -> std::exception_ptr {
     try {
       if (core == nullptr) throw Error("the engine has failed");
       core->check_integrity();
@@ -591,13 +586,14 @@ void Engine::check_integrity() {
         throw Error(cat("the engine is idle and ", stats.num_blocks - stats.num_free_blocks,
                         " KV blocks are not free"));
       }
-      done->set_value();
+      return nullptr;
     } catch (...) {
-      done->set_exception(std::current_exception());
+      return std::current_exception();
     }
-  }});
-  if (!posted) throw Error("the engine is not running");
-  result.get();
+  };
+  const auto problem =
+      impl_->ask<std::exception_ptr>(check, std::make_exception_ptr(Error("the engine is not running")));
+  if (problem != nullptr) std::rethrow_exception(problem);
 }
 
 }  // namespace quire

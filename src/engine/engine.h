@@ -21,7 +21,7 @@
 #include "contract/sampling_params.h"
 #include "engine/engine_types.h"
 #include "engine/request_batch.h"
-#include "text/chat/chat_template.h"
+#include "text/chat/chat_templates.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace quire {
@@ -41,8 +41,7 @@ class Engine final : public RequestPort {
   const ModelInfo& model() const;
   // Null for a model without tokenizer files: prompts are then token ids and output texts are empty.
   const Tokenizer* tokenizer() const;
-  // Null if the model has no chat template.
-  const ChatTemplate* chat_template() const;
+  const ChatTemplates& chat_templates() const;
   // Sampling defaults of this model (generation_config.json), to be overridden by the request's fields.
   const SamplingParams& default_sampling() const;
 
@@ -56,7 +55,6 @@ class Engine final : public RequestPort {
   // Stops accepting requests (submit returns kOverloaded), waits at most `timeout` for the running ones to
   // finish, then aborts the rest. Returns true if nothing had to be aborted.
   bool drain(std::chrono::milliseconds timeout);
-  bool draining() const;
   // Whether requests wait or run. Any thread.
   bool busy() const;
 

@@ -59,6 +59,8 @@ struct ModelInfo {
   std::string kv_cache_dtype;
   int32_t vocab_size = 0;
   int32_t max_model_len = 0;  // tokens per sequence, prompt and output together
+  // generation_config.json: the default length of answers in a chat; 0 = none.
+  int32_t max_new_tokens = 0;
   int64_t num_parameters = 0;
   int64_t weight_bytes = 0;
   int32_t block_size = 0;

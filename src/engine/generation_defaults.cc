@@ -48,9 +48,14 @@ void read_sampling(const ConfigReader& config, int64_t vocab_size, GenerationDef
       out.sampling = params;
     });
   }
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   read_or_warn(out.warnings, [&] {
-    constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
     out.sampling.top_k = static_cast<int32_t>(config.integer("top_k", -1, kMost, out.sampling.top_k));
+  });
+  read_or_warn(out.warnings, [&] {
+    if (!config.has("max_new_tokens")) return;
+    out.max_new_tokens = static_cast<int32_t>(config.integer("max_new_tokens", 1, kMost));
+    out.sampling.max_tokens = out.max_new_tokens;
   });
 }
 

@@ -12,7 +12,8 @@
 namespace quire {
 
 struct GenerationDefaults {
-  SamplingParams sampling;
+  SamplingParams sampling;     // max_tokens: max_new_tokens of the file, if it has one
+  int32_t max_new_tokens = 0;  // 0 = none
   std::vector<TokenId> end_tokens;
   std::vector<std::string> warnings;  // one sentence each
 };

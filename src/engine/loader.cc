@@ -24,20 +24,27 @@ namespace {
 constexpr double kDefaultKvFraction = 0.4;  // KV pool size as a fraction of the free memory
 constexpr int64_t kMaxPoolBlocks = int64_t{1} << 24;
 
-// The template of --chat-template FILE; nullopt without one.
-std::optional<ChatTemplate> read_chat_template(const std::string& file) {
-  if (file.empty()) return std::nullopt;
-  return ChatTemplate::parse(read_text_file(file), file);
+// The template of --chat-template FILE, which replaces all of the model's; none without the flag.
+ChatTemplates read_chat_template(const std::string& file) {
+  ChatTemplates templates;
+  if (!file.empty()) templates.add("default", ChatTemplate::parse(read_text_file(file), file));
+  return templates;
 }
 
-std::optional<ChatTemplate> template_of_model(const Tokenizer* tokenizer, const std::string& model_name) {
-  if (tokenizer == nullptr || tokenizer->chat_template().empty()) return std::nullopt;
-  try {
-    return ChatTemplate::parse(tokenizer->chat_template(), cat(model_name, ": chat template"));
-  } catch (const Error& error) {
-    // Completions still work; only chat requests are rejected.
-    log_warning(error.what(), "; chat requests are rejected (set a template with --chat-template FILE)");
-    return std::nullopt;
+void add_templates_of_model(const Tokenizer* tokenizer, const std::string& model_name,
+                            ChatTemplates& templates) {
+  if (tokenizer == nullptr || !templates.empty()) return;
+  for (const auto& [name, text] : tokenizer->chat_templates()) {
+    if (text.empty()) continue;
+    try {
+      const std::string of = name == "default" ? "" : cat(" '", name, "'");
+      templates.add(name, ChatTemplate::parse(text, cat(model_name, ": chat template", of)));
+    } catch (const Error& error) {
+      // Completions still work.
+      log_warning(error.what(),
+                  "; chat requests that need it are rejected (set a template with --chat-template FILE)");
+      templates.add(name, std::nullopt);
+    }
   }
 }
 
@@ -188,7 +195,7 @@ AvailableMemory available_memory() {
 std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress) {
   const double begin = monotonic_seconds();
   auto model = std::make_unique<LoadedModel>();
-  model->chat_template = read_chat_template(config.chat_template);
+  model->chat_templates = read_chat_template(config.chat_template);
   model->source = ModelSource::resolve(config.model, {.revision = config.revision});
   // Tokenizer and weights are read at the same time.
   auto tokenizer =
@@ -205,8 +212,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                                      .weight_cache = weight_cache_options(config)},
                                       progress);
   model->tokenizer = tokenizer.get();
-  if (!model->chat_template)
-    model->chat_template = template_of_model(model->tokenizer.get(), model->source.name());
+  add_templates_of_model(model->tokenizer.get(), model->source.name(), model->chat_templates);
   const LocalRuntime& runtime = *model->runtime;
   GenerationDefaults defaults =
       read_generation_config(runtime.checkpoint().generation_config(), runtime.spec().vocab_size,
@@ -227,6 +233,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   info.num_parameters = runtime.model().num_parameters();
   info.weight_bytes = runtime.model().weight_bytes();
   info.num_threads = runtime.num_threads();
+  info.max_new_tokens = defaults.max_new_tokens;
   info.end_token_ids = end_tokens(runtime.spec(), model->tokenizer.get(), std::move(defaults.end_tokens));
   describe_task(runtime, info);
   plan_memory(config, *model);
@@ -249,8 +256,8 @@ LoadedText load_text(const std::string& model, const std::string& chat_template,
   LoadedText text;
   text.source = ModelSource::resolve(model, {.revision = revision, .text_only = true});
   text.tokenizer = text.source.open_tokenizer();
-  text.chat_template = read_chat_template(chat_template);
-  if (!text.chat_template) text.chat_template = template_of_model(text.tokenizer.get(), text.source.name());
+  text.chat_templates = read_chat_template(chat_template);
+  add_templates_of_model(text.tokenizer.get(), text.source.name(), text.chat_templates);
   return text;
 }
 

@@ -10,7 +10,7 @@
 #include "engine/model_source.h"
 #include "exec/local_runtime.h"
 #include "sched/scheduler.h"
-#include "text/chat/chat_template.h"
+#include "text/chat/chat_templates.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace quire {
@@ -20,7 +20,7 @@ namespace quire {
 struct LoadedModel {
   ModelSource source;
   std::unique_ptr<Tokenizer> tokenizer;  // null = no tokenizer files
-  std::optional<ChatTemplate> chat_template;
+  ChatTemplates chat_templates;
   std::unique_ptr<LocalRuntime> runtime;  // its executor is started
   SamplingParams default_sampling;
   ModelInfo info;
@@ -36,9 +36,9 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
 struct LoadedText {
   ModelSource source;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::optional<ChatTemplate> chat_template;
+  ChatTemplates chat_templates;
 };
-// chat_template: a file that replaces the model's template; empty = the model's. revision: of a name on the
+// chat_template: a file that replaces the model's templates; empty = the model's. revision: of a name on the
 // hub.
 LoadedText load_text(const std::string& model, const std::string& chat_template,
                      const std::string& revision = {});

@@ -17,7 +17,7 @@ Result<std::vector<TokenId>> render_pair(const Engine& engine, std::string_view 
   request.messages.push_back({{"role", "query"}, {"content", query}});
   request.messages.push_back({{"role", "document"}, {"content", document}});
   if (!instruction.empty()) request.kwargs["instruction"] = instruction;
-  const auto rendered = render_chat(engine.chat_template(), engine.tokenizer(), std::move(request));
+  const auto rendered = render_chat(engine.chat_templates(), engine.tokenizer(), std::move(request));
   if (!rendered.ok()) return rendered.failure();
   return engine.tokenizer()->encode_rendered(*rendered, yield_point);
 }
@@ -29,7 +29,7 @@ Result<PooledText> encode_pair(const Engine& engine, std::string_view query, std
   PooledText text;
   size_t begin = 0;
   size_t end = 0;
-  if (engine.model().bidirectional || engine.chat_template() == nullptr) {
+  if (engine.model().bidirectional || engine.chat_templates().empty()) {
     Tokenizer::Pair pair = engine.tokenizer()->encode_pair(query, document, yield_point);
     text.ids = std::move(pair.ids);
     if (engine.model().has_token_types) text.second_text = static_cast<int32_t>(pair.second);

@@ -16,7 +16,7 @@ class EngineAdapter final : public ServingEngine {
   const ModelInfo& model() const override { return engine_.model(); }
   const SamplingParams& default_sampling() const override { return engine_.default_sampling(); }
   bool has_tokenizer() const override { return engine_.tokenizer() != nullptr; }
-  bool has_chat_template() const override { return engine_.chat_template() != nullptr; }
+  bool has_chat_template() const override { return !engine_.chat_templates().empty(); }
 
   std::vector<TokenId> encode(std::string_view text, bool add_special_tokens,
                               const YieldPoint& yield_point) const override {
@@ -49,7 +49,7 @@ class EngineAdapter final : public ServingEngine {
   }
 
   Result<std::string> render_chat(ChatRequest request) const override {
-    return quire::render_chat(engine_.chat_template(), engine_.tokenizer(), std::move(request));
+    return quire::render_chat(engine_.chat_templates(), engine_.tokenizer(), std::move(request));
   }
 
   Result<RequestId> submit(std::vector<Submission> requests) override {

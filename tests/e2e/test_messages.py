@@ -105,3 +105,36 @@ def test_render_reads_messages_like_the_server(tmp_path):
     run = subprocess.run([BINARY, "render", "--chat-template", tmp_path / "lists.jinja", "--messages", tmp_path / "messages.json"],
                          capture_output=True, text=True, timeout=HANG_S)
     assert run.stdout == "Alpha one", run.stderr
+
+
+@pytest.mark.parametrize("tools, name", [(None, None), (chat_oracle.TOOLS, None), (None, "rag"), (chat_oracle.TOOLS, "default")])
+def test_a_model_with_several_templates_uses_the_one_of_transformers(tmp_path, tools, name):
+    model = chat_oracle.named_model(tmp_path / "model")
+    body = {"messages": CONVERSATIONS["user"], "tools": tools, "chat_template": name}
+    expected = chat_oracle.named_prompt(CONVERSATIONS["user"], tools, name)
+    (tmp_path / "request.json").write_text(json.dumps(body))
+    run = subprocess.run([BINARY, "render", model, "--messages", tmp_path / "request.json"], capture_output=True, text=True, timeout=HANG_S)
+    assert run.stdout == expected, run.stderr
+    (tmp_path / "prompts.jsonl").write_text(json.dumps({**body, "max_tokens": 1}))
+    run = subprocess.run([BINARY, "generate", model, "--prompts-file", tmp_path / "prompts.jsonl", "--json"],
+                         capture_output=True, text=True, timeout=HANG_S)
+    ids = json.loads(run.stdout)["prompt_token_ids"]
+    server = ServerProcess(model, "--trust-request-chat-template")
+    try:
+        with httpx.Client(base_url=server.url, timeout=HANG_S) as client:
+            assert tokens(lambda path, fields: client.post(path, json=fields), body) == ids
+            assert client.post("/detokenize", json={"tokens": ids}).json()["prompt"] == expected
+    finally:
+        server.stop()
+
+
+def test_a_template_that_cannot_be_read_rejects_only_the_requests_that_need_it(tmp_path):
+    broken = [chat_oracle.NAMED[0], {"name": "tool_use", "template": "{% include 'other' %}"}]
+    model = chat_oracle.named_model(tmp_path / "model", broken)
+    (tmp_path / "request.json").write_text(json.dumps({"messages": CONVERSATIONS["user"]}))
+    command = [BINARY, "render", model, "--messages", tmp_path / "request.json"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=HANG_S)
+    assert run.stdout == "default:Alpha one" and "chat template 'tool_use'" in run.stderr
+    (tmp_path / "tools.json").write_text(json.dumps(chat_oracle.TOOLS))
+    run = subprocess.run([*command, "--tools", tmp_path / "tools.json"], capture_output=True, text=True, timeout=HANG_S)
+    assert run.returncode == 1 and "The model has no chat template 'tool_use' that can be read." in run.stderr

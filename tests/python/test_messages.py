@@ -8,7 +8,7 @@ import chat_oracle
 import numpy as np
 import pytest
 from chat_oracle import CONVERSATIONS
-from quire import SamplingParams
+from quire import LLM, SamplingParams
 
 NOW = "2026-01-15T12:00:00"
 MODEL_TOKENS = {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
@@ -84,3 +84,11 @@ def test_large_integers_keep_their_digits(llm):
     messages = [{"role": "user", "content": "a", "n": 10**30}]
     assert chat_prompt(llm, messages, chat_template="{{ messages[0].n }}") == str(10**30)
     assert json.loads(chat_prompt(llm, messages, chat_template="{{ messages | tojson }}")) == messages
+
+
+def test_tools_select_the_template_for_tools(tmp_path):
+    messages, tools = CONVERSATIONS["user"], chat_oracle.TOOLS
+    named = LLM(chat_oracle.named_model(tmp_path / "model"), kv_cache_memory_bytes=32 << 20, threads=1)
+    assert chat_prompt(named, messages) == chat_oracle.named_prompt(messages)
+    assert chat_prompt(named, messages, tools=tools) == chat_oracle.named_prompt(messages, tools)
+    assert chat_prompt(named, messages, tools=tools, chat_template="rag") == chat_oracle.named_prompt(messages, tools, "rag")

@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import pathlib
+import shutil
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATES = pathlib.Path(os.environ.get("QUIRE_SHARED", ROOT.parent / "shared")) / "data" / "templates"
@@ -48,6 +49,29 @@ CONVERSATIONS = {
     "result_parts": [USER, CALL, result(parts("Kappa eleven", "Lambda twelve"))],
     "after_result": [SYSTEM, USER, CALL, result("Kappa eleven"), ASSISTANT, LAST],
 }
+
+
+# Templates of a model that has several, in the form of tokenizer_config.json, and the tools of a request.
+NAMED = [{"name": "default", "template": "default:{{ messages[0].content }}"},
+         {"name": "tool_use", "template": "tools:{{ tools | map(attribute='function.name') | join(',') }}:{{ messages[0].content }}"},
+         {"name": "rag", "template": "rag:{{ messages[0].content }}"}]
+TOOLS = [{"type": "function", "function": {"name": "weather"}}]
+
+
+def named_model(directory, templates=NAMED):
+    """A copy of quire-tiny with these templates."""
+    model = shutil.copytree(ROOT / "models" / "quire-tiny", directory)
+    config = json.loads((model / "tokenizer_config.json").read_text())
+    (model / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": templates}))
+    return model
+
+
+def named_prompt(messages, tools=None, chat_template=None, now="2026-01-15T12:00:00"):
+    """The prompt of a model with the templates NAMED: transformers takes the named template, otherwise that for tools if
+    there are some, otherwise the default."""
+    sources = {entry["name"]: entry["template"] for entry in NAMED}
+    text = sources[chat_template or ("tool_use" if tools is not None else "default")]
+    return render(text, messages, now, tools=tools)
 
 
 def names():

@@ -57,9 +57,9 @@ std::vector<TokenId> chat_tokens(const Engine& engine, const std::string& chat) 
   const auto fields = parse_request_json(chat, "the conversation");
   auto request = fields.ok() ? read_chat_request(*fields) : fields.failure();
   if (!request.ok()) throw Error(request.failure().message);
-  if (engine.chat_template() == nullptr && request->chat_template.empty())
+  if (engine.chat_templates().empty() && request->chat_template.empty())
     throw Error("the dataset has messages but the model has no chat template; use --chat-template FILE");
-  const auto prompt = render_chat(engine.chat_template(), engine.tokenizer(), std::move(request).value());
+  const auto prompt = render_chat(engine.chat_templates(), engine.tokenizer(), std::move(request).value());
   if (!prompt)
     throw Error(cat("the chat template rejects a prompt of the dataset: ", prompt.failure().message));
   return engine.tokenizer()->encode_rendered(*prompt);

@@ -236,7 +236,7 @@ int run_chat(const ChatFlags& flags) {
   loading.reset();
   interrupts.start_conversation();
   SamplingParams params = llm.default_sampling_params();
-  params.max_tokens = 0;  // 0 = the rest of the context
+  params.max_tokens = llm.model().max_new_tokens;  // 0 = the rest of the context
   flags.sampling.apply(params);
   Conversation conversation(llm, interrupts, params, has_styles(STDOUT_FILENO) && !flags.no_markdown);
   conversation.set_system(flags.system);

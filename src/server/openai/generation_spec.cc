@@ -219,8 +219,9 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   PromptInput prompt;
   prompt.ids = add_special_tokens ? engine.encode(*text, true, yield_point)
                                   : engine.encode_rendered(*text, yield_point);
-  if (Status s = fit_prompt(prompt, truncation, wanted, std::numeric_limits<int32_t>::max(), engine.model());
-      !s.ok()) {
+  const int32_t model_default = engine.model().max_new_tokens;
+  const int32_t default_tokens = model_default > 0 ? model_default : std::numeric_limits<int32_t>::max();
+  if (Status s = fit_prompt(prompt, truncation, wanted, default_tokens, engine.model()); !s.ok()) {
     Failure failure = s.failure();
     if (failure.param == "prompt") failure.param = "messages";
     return failure;

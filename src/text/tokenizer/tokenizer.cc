@@ -51,7 +51,7 @@ TokenizerConfig read_config(const TokenizerFiles& files) {
   read(files.added_tokens_json, "added_tokens.json", tokenizer::read_added_tokens);
   read(files.chat_template_json, "chat_template.json", tokenizer::read_processor_template);
   read(files.sentence_bert_config_json, "sentence_bert_config.json", tokenizer::read_sentence_config);
-  if (!files.chat_template.empty()) config.chat_templates["default"] = files.chat_template;
+  if (!files.chat_template.empty()) config.chat_templates = {{"default", std::string(files.chat_template)}};
   return config;
 }
 

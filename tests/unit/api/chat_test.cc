@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "quire/llm.h"
+#include "support/temp_dir.h"
 
 namespace quire {
 namespace {
@@ -75,6 +76,20 @@ TEST(LlmChat, NamesTheMessageInErrors) {
             "messages[0].content must be a string or an array of parts, not a number");
   EXPECT_EQ(error_of("5"), "the conversation must be a list of messages or an object, not a number");
   EXPECT_THROW(static_cast<void>(llm.chat_prompt({{"user", "a"}}, {.tools = "{"})), Error);
+}
+
+TEST(LlmChat, UsesTheTemplateForToolsOfAModelWithSeveral) {
+  const test::TempDir dir;
+  const auto tiny = std::filesystem::path(QUIRE_SOURCE_DIR) / "models/quire-tiny";
+  std::filesystem::copy(tiny, dir.path(), std::filesystem::copy_options::overwrite_existing);
+  const ordered_json templates = {
+      {{"name", "default"}, {"template", "plain {{ messages[0].content }}"}},
+      {{"name", "tool_use"}, {"template", "{{ tools[0].name }} {{ messages[0].content }}"}}};
+  dir.write("tokenizer_config.json", ordered_json({{"chat_template", templates}}).dump());
+  const LLM llm({.model = dir.path().string(), .kv_cache_memory = 32 << 20, .threads = 1});
+  EXPECT_EQ(prompt_of(llm, R"([{"role": "user", "content": "a"}])"), "plain a");
+  const auto ids = llm.chat_prompt({{"user", "a"}}, {.tools = R"([{"name": "weather"}])"});
+  EXPECT_EQ(llm.detokenize(ids, false), "weather a");
 }
 
 TEST(LlmChat, ContinuesTheLastMessage) {

@@ -90,7 +90,7 @@ TEST_P(EngineFailure, EndsEveryRequestWithAnError) {
     const auto answer = answer_of(pending);
     ASSERT_TRUE(answer->failure.has_value());
     EXPECT_EQ(answer->failure->kind, ErrorKind::kInternal);
-    EXPECT_EQ(answer->failure->message, "the engine failed: injected");
+    EXPECT_EQ(answer->failure->message, "The engine failed: injected");
   }
   for (size_t i = 0; i < late.size(); ++i) {
     if (accepted[i]) {
@@ -156,7 +156,7 @@ TEST(EngineFailureInLoops, EndsEveryRequestWithAnError) {
   std::vector<Pending> running(4);
   for (Pending& pending : running) ASSERT_TRUE(engine->submit(request(1000), pending.sink()).ok());
   for (Pending& pending : running)
-    EXPECT_EQ(answer_of(pending)->failure->message, "the engine failed: out of memory");
+    EXPECT_EQ(answer_of(pending)->failure->message, "The engine failed: out of memory");
   EXPECT_EQ(engine->failure(), "out of memory");
 }
 

@@ -41,6 +41,15 @@ TEST(GenerationDefaults, AreRead) {
   EXPECT_THAT(out.warnings, IsEmpty());
 }
 
+TEST(GenerationDefaults, MaxNewTokensIsTheDefaultOfMaxTokens) {
+  EXPECT_EQ(defaults_of({{"temperature", 0.5}}).max_new_tokens, 0);
+  const GenerationDefaults out = defaults_of({{"max_new_tokens", 40}, {"max_length", 20}});
+  EXPECT_EQ(out.max_new_tokens, 40);
+  EXPECT_EQ(out.sampling.max_tokens, 40);
+  EXPECT_THAT(out.warnings, IsEmpty());
+  EXPECT_EQ(defaults_of({{"max_new_tokens", 40}}, false).max_new_tokens, 0);
+}
+
 TEST(GenerationDefaults, AreNeutralWithoutAFile) {
   const GenerationDefaults out = read_generation_config(std::nullopt, kVocabulary, true);
   EXPECT_EQ(out.sampling.top_k, SamplingParams().top_k);
@@ -65,6 +74,7 @@ TEST(GenerationDefaults, ThatARequestCouldNotHaveAreNotUsed) {
       {{{"temperature", 5.0}}, "temperature must be at least 0 and at most 2, but is 5"},
       {{{"temperature", 1e300}}, "'temperature' is"},
       {{{"min_p", -0.1}}, "min_p must be"},
+      {{{"max_new_tokens", 0}}, "'max_new_tokens' is 0, but must be between 1 and 2147483647"},
       {{{"repetition_penalty", 0}}, "repetition_penalty must be"},
       {{{"eos_token_id", "</s>"}}, "'eos_token_id' must be"},
       {{{"eos_token_id", {2, 1.5}}}, "'eos_token_id' must be"},

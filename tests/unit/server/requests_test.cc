@@ -200,6 +200,16 @@ TEST_F(RequestsTest, IgnoresSamplingDefaultsInBeamSearch) {
   EXPECT_FLOAT_EQ(completion(R"({"prompt":"a","use_beam_search":true,"top_p":0.5})")->sampling.top_p, 0.5F);
 }
 
+TEST_F(RequestsTest, MaxNewTokensOfTheModelIsTheDefaultLengthOfChats) {
+  const int32_t rest = chat_with("")->prompts[0].max_tokens;
+  engine.info.max_new_tokens = 40;
+  EXPECT_EQ(chat_with("")->prompts[0].max_tokens, 40);
+  EXPECT_EQ(chat_with(R"("max_tokens":50)")->prompts[0].max_tokens, 50);
+  EXPECT_EQ(completion(R"({"prompt":"a"})")->prompts[0].max_tokens, 16) << "the default of the API";
+  engine.info.max_new_tokens = 100000;
+  EXPECT_EQ(chat_with("")->prompts[0].max_tokens, rest);
+}
+
 TEST_F(RequestsTest, ReportsUnknownModelsAsNotFound) {
   const auto spec = completion(R"({"prompt":"a","model":"other"})");
   ASSERT_FALSE(spec.ok());
