@@ -45,11 +45,6 @@ void EngineHandle::close() {
   }
 }
 
-RequestId accepted(Result<RequestId> submitted, const std::string& place) {
-  if (submitted.ok()) return *submitted;
-  throw RequestError(submitted.failure().kind, cat(place, submitted.failure().message));
-}
-
 void tokenize(const Engine& engine, PromptInput& prompt, const TokenizeOptions& options) {
   if (!prompt.has_ids) {
     if (engine.tokenizer() == nullptr) {
@@ -77,32 +72,36 @@ Batch::~Batch() {
   }
 }
 
-void Batch::submit_all(const std::shared_ptr<Engine>& engine, std::vector<Request> requests) {
+void Batch::submit_all(const std::shared_ptr<Engine>& engine, std::vector<Request> requests,
+                       const std::vector<int32_t>& priorities, const RequestBatch::Sink& sink) {
   prompts_.reserve(requests.size());
-  for (const Request& request : requests) prompts_.push_back(request.prompt_token_ids);
+  for (size_t i = 0; i < requests.size(); ++i) {
+    prompts_.push_back(requests[i].prompt_token_ids);
+    if (!priorities.empty()) requests[i].priority = priorities[priorities.size() == 1 ? 0 : i];
+  }
   requests_ = std::make_unique<RequestBatch>(engine);
-  const Status submitted = requests_->submit(std::move(requests));
+  const Status submitted =
+      sink ? requests_->submit(std::move(requests), sink) : requests_->submit(std::move(requests));
   if (!submitted.ok()) throw RequestError(submitted.failure().kind, submitted.failure().message);
 }
 
 void Batch::submit(std::vector<PromptInput> prompts, const std::vector<SharedSamplingParams>& params,
-                   const std::vector<int32_t>& priorities, const TokenizeOptions& options) {
+                   const std::vector<int32_t>& priorities, const TokenizeOptions& options,
+                   const RequestBatch::Sink& sink) {
   const auto engine = handle_->get();
   std::vector<Request> requests(prompts.size());
   for (size_t i = 0; i < prompts.size(); ++i) {
     tokenize(*engine, prompts[i], options);
     requests[i].prompt_token_ids = std::move(prompts[i].ids);
     requests[i].sampling = params.size() == 1 ? params.front() : params[i];
-    requests[i].priority = priorities.empty()       ? 0
-                           : priorities.size() == 1 ? priorities.front()
-                                                    : priorities[i];
     requests[i].cache_salt = std::move(prompts[i].cache_salt);
   }
-  submit_all(engine, std::move(requests));
+  submit_all(engine, std::move(requests), priorities, sink);
 }
 
 void Batch::submit_pooling(std::vector<PromptInput> prompts, const std::vector<PoolingParams>& params,
-                           const TokenizeOptions& options) {
+                           const std::vector<int32_t>& priorities, const TokenizeOptions& options,
+                           const RequestBatch::Sink& sink) {
   const auto engine = handle_->get();
   const ModelInfo& info = engine->model();
   SharedSamplingParams sampling;
@@ -114,10 +113,11 @@ void Batch::submit_pooling(std::vector<PromptInput> prompts, const std::vector<P
     tokenize(*engine, prompts[i], options);
     requests[i].prompt_token_ids = std::move(prompts[i].ids);
     requests[i].sampling = sampling;
+    requests[i].cache_salt = std::move(prompts[i].cache_salt);
     requests[i].pooling = PoolingRequest{params.size() == 1 ? params.front() : params[i],
                                          prompts[i].second_text, info.pools_all_tokens};
   }
-  submit_all(engine, std::move(requests));
+  submit_all(engine, std::move(requests), priorities, sink);
 }
 
 RequestBatch::Progress Batch::wait(double seconds) {

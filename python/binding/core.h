@@ -84,10 +84,14 @@ class Batch {
   Batch& operator=(const Batch&) = delete;
 
   // Submits one request per element, in order. If one is rejected, throws RequestError and runs none.
+  // priorities: one for all requests or one for each; empty = 0. sink: gets the outputs instead of wait() and
+  // outputs().
   void submit(std::vector<PromptInput> prompts, const std::vector<SharedSamplingParams>& params,
-              const std::vector<int32_t>& priorities, const TokenizeOptions& options);
+              const std::vector<int32_t>& priorities, const TokenizeOptions& options,
+              const RequestBatch::Sink& sink = {});
   void submit_pooling(std::vector<PromptInput> prompts, const std::vector<PoolingParams>& params,
-                      const TokenizeOptions& options);
+                      const std::vector<int32_t>& priorities, const TokenizeOptions& options,
+                      const RequestBatch::Sink& sink = {});
 
   // Waits until all requests have finished or `seconds` have passed; negative = no limit. Throws RequestError
   // if a request failed.
@@ -100,7 +104,8 @@ class Batch {
   const EngineHandle& handle() const { return *handle_; }
 
  private:
-  void submit_all(const std::shared_ptr<Engine>& engine, std::vector<Request> requests);
+  void submit_all(const std::shared_ptr<Engine>& engine, std::vector<Request> requests,
+                  const std::vector<int32_t>& priorities, const RequestBatch::Sink& sink);
 
   std::shared_ptr<EngineHandle> handle_;
   std::vector<std::vector<TokenId>> prompts_;
@@ -131,8 +136,5 @@ class Outbox {
   std::mutex mutex_;
   std::vector<Item> items_;
 };
-
-// Throws RequestError with the failure of a submission.
-RequestId accepted(Result<RequestId> submitted, const std::string& place);
 
 }  // namespace quire::python

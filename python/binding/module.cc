@@ -74,9 +74,10 @@ class PyEngine {
                                         int32_t truncate, bool keep_right);
   std::unique_ptr<Batch> submit_pairs(const std::vector<std::string>& queries,
                                       const std::vector<std::string>& documents, nb::handle params);
-  nb::tuple submit_stream(const PyOutbox& outbox, int64_t key, nb::handle prompt,
-                          const SharedSamplingParams* sampling, const nb::object& pooling, int32_t priority,
-                          bool add_special_tokens, int32_t truncate, bool keep_right);
+  std::unique_ptr<Batch> submit_stream(const PyOutbox& outbox, int64_t key, nb::handle prompt,
+                                       const SharedSamplingParams* sampling, const nb::object& pooling,
+                                       int32_t priority, bool add_special_tokens, int32_t truncate,
+                                       bool keep_right);
   nb::list results(const Batch& batch);
   nb::list pooled(const Batch& batch) const;
   nb::list take(const PyOutbox& outbox);
@@ -136,7 +137,7 @@ std::unique_ptr<Batch> PyEngine::submit_pooling(nb::handle prompts, nb::handle p
   std::vector<PromptInput> inputs = to_prompts(prompts);
   auto batch = std::make_unique<Batch>(handle_);
   const GilRelease released;
-  batch->submit_pooling(std::move(inputs), pooling, {add_special_tokens, truncate, keep_right});
+  batch->submit_pooling(std::move(inputs), pooling, {}, {add_special_tokens, truncate, keep_right});
   return batch;
 }
 
@@ -160,42 +161,32 @@ std::unique_ptr<Batch> PyEngine::submit_pairs(const std::vector<std::string>& qu
     input.second_text = text.second_text;
     inputs.push_back(std::move(input));
   }
-  batch->submit_pooling(std::move(inputs), pooling, {});
+  batch->submit_pooling(std::move(inputs), pooling, {}, {});
   return batch;
 }
 
-// Submits a request whose outputs go to the outbox. Returns (request id, prompt token ids).
-nb::tuple PyEngine::submit_stream(const PyOutbox& outbox, int64_t key, nb::handle prompt,
-                                  const SharedSamplingParams* sampling, const nb::object& pooling,
-                                  int32_t priority, bool add_special_tokens, int32_t truncate,
-                                  bool keep_right) {
-  const auto held = engine();
-  PromptInput input = to_prompt(prompt, 0);
-  Request request;
-  const ModelInfo& model = held->model();
+// A batch of one request whose outputs go to the outbox.
+std::unique_ptr<Batch> PyEngine::submit_stream(const PyOutbox& outbox, int64_t key, nb::handle prompt,
+                                               const SharedSamplingParams* sampling,
+                                               const nb::object& pooling, int32_t priority,
+                                               bool add_special_tokens, int32_t truncate, bool keep_right) {
+  handle_->check_process();
+  std::vector<PromptInput> inputs;
+  inputs.push_back(to_prompt(prompt, 0));
+  std::vector<PoolingParams> params;
+  if (sampling == nullptr) params = to_pooling_params(nb::object(nb::make_tuple(pooling)));
+  const TokenizeOptions options{add_special_tokens, truncate, keep_right};
+  const RequestBatch::Sink sink = [outbox = outbox.outbox, key](size_t, RequestOutput&& output) {
+    outbox->push(key, std::move(output));
+  };
+  auto batch = std::make_unique<Batch>(handle_);
+  const GilRelease released;
   if (sampling != nullptr) {
-    request.sampling = *sampling;
+    batch->submit(std::move(inputs), {*sampling}, {priority}, options, sink);
   } else {
-    const nb::object one = nb::make_tuple(pooling);
-    request.sampling.edit().max_tokens = 0;
-    request.pooling = PoolingRequest{to_pooling_params(one).front(), 0, model.pools_all_tokens};
-    if (!input.has_ids && !model.default_prompt.empty())
-      input.text.insert(0, model.prompts.at(model.default_prompt));
+    batch->submit_pooling(std::move(inputs), params, {priority}, options, sink);
   }
-  request.priority = priority;
-  request.cache_salt = input.cache_salt;
-  RequestId id = -1;
-  {
-    const GilRelease released;
-    tokenize(*held, input, {add_special_tokens, truncate, keep_right});
-    request.prompt_token_ids = input.ids;
-    id = accepted(held->submit(std::move(request),
-                               [outbox = outbox.outbox, key](RequestOutput&& output) {
-                                 outbox->push(key, std::move(output));
-                               }),
-                  "");
-  }
-  return nb::make_tuple(id, to_list(input.ids));
+  return batch;
 }
 
 // One (prompt_token_ids, prompt_logprobs, outputs, num_cached_tokens, times) per request.
@@ -404,7 +395,6 @@ void bind_engine(nb::module_& m) {
   cls.def("submit_stream", &PyEngine::submit_stream, nb::arg("outbox"), nb::arg("key"), nb::arg("prompt"),
           nb::arg("sampling").none(), nb::arg("pooling").none(), nb::arg("priority"),
           nb::arg("add_special_tokens"), nb::arg("truncate"), nb::arg("keep_right"));
-  cls.def("abort", [](const PyEngine& self, RequestId id) { self.engine()->abort(id); });
   cls.def("results", &PyEngine::results);
   cls.def("pooled", &PyEngine::pooled);
   cls.def("take", &PyEngine::take);
@@ -442,6 +432,7 @@ NB_MODULE(_core, m) {
              return nb::make_tuple(p.num_finished, p.num_prompt_tokens, p.num_output_tokens);
            })
       .def("abort", &Batch::abort)
+      .def("prompt", [](const Batch& self, size_t index) { return to_list(self.prompt(index)); })
       .def("__len__", &Batch::size);
   nb::class_<PyOutbox>(m, "Outbox").def(nb::init<>()).def_prop_ro("fd", [](const PyOutbox& self) {
     return self.outbox->fd();

@@ -28,7 +28,7 @@ class _Request(Stream):
 
     def __init__(self, params: SamplingParams, interval: int) -> None:
         super().__init__(params, interval)
-        self.engine_id = -1
+        self.batch: _core.Batch | None = None
         self.changed = asyncio.Event()
 
 
@@ -92,7 +92,7 @@ class AsyncLLM:
     def _start(self, args: EngineArgs) -> None:
         self._engine = _engine.LoadedEngine(args)
         self._channels: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Channel] = weakref.WeakKeyDictionary()
-        self._running: dict[str, set[int]] = {}  # request id to ids in the engine
+        self._running: dict[str, set[_core.Batch]] = {}  # by request id
 
     def _channel(self) -> _Channel:
         loop = asyncio.get_running_loop()
@@ -113,18 +113,14 @@ class AsyncLLM:
             arguments = (channel.outbox, key, prompt, sampling, pooling, priority, add is not False, keep, keep_last)
             text = _engine.prompt_text(prompt)
             if text is not None and len(text) > _LONG_PROMPT:
-                # Waited for also if the task is cancelled, because the request has to be aborted then.
-                submission = asyncio.get_running_loop().run_in_executor(
+                # If the task is cancelled meanwhile, nobody keeps the batch, and the engine ends its request.
+                batch = await asyncio.get_running_loop().run_in_executor(
                     None, lambda: self._engine.core.submit_stream(*arguments))
-                try:
-                    engine_id, prompt_ids = await asyncio.shield(submission)
-                except asyncio.CancelledError:
-                    submission.add_done_callback(self._abort_submitted)
-                    raise
             else:
-                engine_id, prompt_ids = self._engine.core.submit_stream(*arguments)
-            request.engine_id = engine_id
-            self._running.setdefault(request_id, set()).add(engine_id)
+                batch = self._engine.core.submit_stream(*arguments)
+            request.batch = batch
+            prompt_ids = batch.prompt(0)
+            self._running.setdefault(request_id, set()).add(batch)
             while not request.finished:
                 await request.changed.wait()
                 request.changed.clear()
@@ -133,17 +129,13 @@ class AsyncLLM:
                 yield prompt_ids
         finally:
             channel.close(key)
-            if request.engine_id >= 0:
-                ids = self._running.get(request_id, set())
-                ids.discard(request.engine_id)
-                if not ids:
+            if request.batch is not None:
+                batches = self._running.get(request_id, set())
+                batches.discard(request.batch)
+                if not batches:
                     self._running.pop(request_id, None)
                 if not request.finished:
-                    self._engine.core.abort(request.engine_id)
-
-    def _abort_submitted(self, submission: asyncio.Future[tuple[int, list[int]]]) -> None:
-        if not submission.cancelled() and submission.exception() is None:
-            self._engine.core.abort(submission.result()[0])
+                    request.batch.abort()
 
     async def generate(
         self,
@@ -208,8 +200,8 @@ class AsyncLLM:
     async def abort(self, request_id: str | Iterable[str], internal: bool = False) -> None:
         """Ends requests. Their generators yield a last output with the finish reason "abort"."""
         for one in [request_id] if isinstance(request_id, str) else request_id:
-            for engine_id in self._running.get(one, ()):
-                self._engine.core.abort(engine_id)
+            for batch in self._running.get(one, ()):
+                batch.abort()
 
     @property
     def model_config(self) -> ModelConfig:

@@ -27,7 +27,7 @@ class _Request(Stream):
         self.pooling = pooling
         self.prompt: str | None = None
         self.prompt_ids: list[int] = []
-        self.engine_id = -1
+        self.batch: _core.Batch | None = None
 
     def take(self) -> _Output:
         if not self.pooling:
@@ -98,8 +98,9 @@ class LLMEngine:
         request.prompt = prompt_text if prompt_text is not None else _engine.prompt_text(prompt)
         key = self._next_key
         self._next_key += 1
-        request.engine_id, request.prompt_ids = engine.core.submit_stream(
+        request.batch = engine.core.submit_stream(
             self._outbox, key, prompt, sampling, pooling, priority, add is not False, keep, keep_last)
+        request.prompt_ids = request.batch.prompt(0)
         self._requests[key] = request
         self._keys[request_id] = key
         return request_id
@@ -132,7 +133,9 @@ class LLMEngine:
         for request_id in [request_ids] if isinstance(request_ids, str) else list(request_ids):
             key = self._keys.get(request_id)
             if key is not None:
-                self._engine.core.abort(self._requests[key].engine_id)
+                batch = self._requests[key].batch
+                if batch is not None:
+                    batch.abort()
                 self._forget(key)
 
     def get_num_unfinished_requests(self) -> int:
