@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/counted.h"
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
@@ -145,7 +146,7 @@ void print_text(const ModelReport& r, bool with_tensors) {
   // Without keys and values, sequences have any length.
   line("capacity",
        cat(r.kv_bytes_per_token > 0 ? cat("a sequence of ", r.kv_tokens, " tokens, or ") : std::string(),
-           r.full_sequences, " sequences of ", r.max_model_len, " tokens at ",
+           counted(r.full_sequences, "sequence"), " of ", r.max_model_len, " tokens at ",
            format_bytes(r.kv_bytes_per_sequence), ", in ", format_bytes(r.kv_memory), " of KV cache"));
   if (!with_tensors) return;
   for (const auto& t : r.tensors)

@@ -21,7 +21,7 @@ void take(const json& object, const char* key, T& field) {
   try {
     field = it->get<T>();
   } catch (const json::exception&) {
-    throw Error(cat("'", key, "' has the wrong type: ", it->dump()));
+    throw Error(cat(key, " is ", it->dump(), ", which has the wrong type."));
   }
 }
 
@@ -48,7 +48,7 @@ void take_beam_search(const json& object, SamplingParams& p) {
   } else if (it->is_boolean()) {
     p.early_stopping = it->get<bool>() ? EarlyStopping::kYes : EarlyStopping::kNo;
   } else {
-    throw Error("'early_stopping' must be true, false or \"never\"");
+    throw Error(cat("early_stopping must be true, false or \"never\", not ", it->dump(), "."));
   }
 }
 
@@ -81,7 +81,9 @@ void take_sampling(const json& object, SamplingParams& p) {
   }
   if (const auto it = object.find("logit_bias"); it != object.end() && it->is_object()) {
     for (const auto& [token, bias] : it->items()) {
-      if (!bias.is_number()) throw Error("'logit_bias' must map token ids to numbers");
+      if (!bias.is_number())
+        throw Error(
+            cat("logit_bias: the bias of token ", token, " must be a number, not ", bias.dump(), "."));
       p.logit_bias.emplace_back(std::atoi(token.c_str()), bias.get<float>());
     }
   }
@@ -95,7 +97,7 @@ void check_chat(const std::string& line) {
 }
 
 PromptEntry parse_entry(const json& object, const std::string& line, const SamplingParams& defaults) {
-  if (!object.is_object()) throw Error("must be a JSON object");
+  if (!object.is_object()) throw Error("The line must be a JSON object.");
   PromptEntry entry;
   entry.params = defaults;
   take_sampling(object, entry.params);
@@ -106,7 +108,7 @@ PromptEntry parse_entry(const json& object, const std::string& line, const Sampl
     entry.chat = line;
   }
   if (!object.contains("prompt") && entry.token_ids.empty() && entry.chat.empty()) {
-    throw Error("needs 'prompt', 'prompt_token_ids' or 'messages'");
+    throw Error("prompt, prompt_token_ids or messages is missing.");
   }
   return entry;
 }

@@ -1,6 +1,7 @@
 // quire serve: the OpenAI-compatible server.
 #include <cstdlib>
 
+#include "base/counted.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "cli/commands.h"
@@ -39,10 +40,10 @@ int run_serve(ServeFlags& f) {
   log_info(m.name, ": ", m.architecture, ", ", fixed(static_cast<double>(m.num_parameters) / 1e6, 1),
            " M parameters in ", m.quantization.empty() ? m.weight_dtype : m.quantization, " (",
            format_bytes(m.weight_bytes), "), loaded in ", fixed(m.load_seconds, 2), " s; ", m.isa, " on ",
-           m.num_threads, m.num_threads == 1 ? " thread" : " threads");
-  log_info("KV cache: ", format_bytes(m.kv_pool_bytes), " in ", m.num_blocks, " blocks of ", m.block_size,
-           " tokens (", m.kv_cache_dtype, "); sequences of up to ", m.max_model_len, " tokens, ",
-           m.max_num_seqs, " at once");
+           counted(m.num_threads, "thread"));
+  log_info("KV cache: ", format_bytes(m.kv_pool_bytes), " in ", counted(m.num_blocks, "block"), " of ",
+           m.block_size, " tokens (", m.kv_cache_dtype, "); sequences of up to ", m.max_model_len,
+           " tokens, ", m.max_num_seqs, " at once");
   const int exit_code = run_server(*engine, f.server);
   // The state of a failed engine is unknown: its destructors might wait or throw. The process ends without
   // them, so that a supervisor can start another one at once.

@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/fingerprint.h"
 #include "base/log.h"
@@ -113,8 +114,9 @@ void open_kv_tiers(const EngineConfig& config, const LocalRuntime& runtime, int6
   }
   if (options.disk != nullptr) {
     layout.num_disk_blocks = options.disk->num_slots();
-    log_info("KV disk cache: room for ", layout.num_disk_blocks, " blocks of ", format_bytes(per_block), ", ",
-             options.disk->num_entries(), " found from before; ", num_host_blocks, " host blocks");
+    log_info("KV disk cache: room for ", counted(layout.num_disk_blocks, "block"), " of ",
+             format_bytes(per_block), ", ", options.disk->num_entries(), " found from before; ",
+             counted(num_host_blocks, "host block"));
   } else if (config.swap_space == 0) {
     num_host_blocks = 0;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/counted.h"
 #include "base/strings.h"
 #include "engine/chat_context.h"
 
@@ -65,10 +66,11 @@ Status truncate_pair(PooledText& pair, size_t begin, size_t end, const PairOptio
   if (!options.keep || static_cast<int64_t>(size) <= *options.keep) return {};
   const auto excess = size - static_cast<size_t>(std::max<int64_t>(*options.keep, 0));
   if (excess >= end) {
-    return invalid_argument(cat("truncate_prompt_tokens is ", *options.keep, ", but ", size - end,
-                                size - end == 1 ? " token follows" : " tokens follow",
-                                " the document; at least one more is needed"),
-                            "truncate_prompt_tokens");
+    return invalid_argument(
+        cat("truncate_prompt_tokens is ", *options.keep, ", but ",
+            counted(static_cast<int64_t>(size - end), "token"), size - end == 1 ? " follows" : " follow",
+            " the document; at least one more is needed."),
+        "truncate_prompt_tokens");
   }
   const size_t first = options.cut_left && excess <= end - begin ? begin : end - excess;
   const auto at = pair.ids.begin() + static_cast<std::ptrdiff_t>(first);

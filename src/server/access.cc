@@ -126,8 +126,8 @@ std::optional<HttpResponse> AccessPolicy::check_site(const HttpRequest& request,
   // HTTP/1.0 clients may send no Host header; browsers always do.
   const std::string_view host = request.headers.get("Host");
   if (request.headers.contains("Host") && !allows_host(host, loopback)) {
-    return error_response(403, cat("the host '", host.substr(0, 200),
-                                   "' is not a name of this server; --allowed-hosts adds names"));
+    return error_response(403, cat("The host '", host.substr(0, 200),
+                                   "' is not a name of this server; --allowed-hosts adds names."));
   }
   const std::string_view origin = request.headers.get("Origin");
   if (origin.empty() || allows_origin(origin)) return std::nullopt;
@@ -135,8 +135,8 @@ std::optional<HttpResponse> AccessPolicy::check_site(const HttpRequest& request,
   const bool same_origin =
       scheme != std::string_view::npos && equal_ignoring_case(origin.substr(scheme + 3), host);
   if (same_origin) return std::nullopt;
-  return error_response(403, cat("web pages of the origin '", origin.substr(0, 200),
-                                 "' may not use this server; --allowed-origins adds origins"));
+  return error_response(403, cat("Web pages of the origin '", origin.substr(0, 200),
+                                 "' may not use this server; --allowed-origins adds origins."));
 }
 
 void AccessPolicy::add_cors(const HttpRequest& request, HttpHeaders& headers) const {

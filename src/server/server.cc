@@ -42,11 +42,11 @@ std::optional<HttpResponse> check_body_type(const HttpRequest& request) {
   const std::string_view encoding = request.headers.get("Content-Encoding");
   if (!encoding.empty() && !equal_ignoring_case(encoding, "identity")) {
     return error_response(415, cat("Content-Encoding '", encoding.substr(0, 40),
-                                   "' is not supported; send the body without compression"));
+                                   "' is not supported; send the body without compression."));
   }
   if (request.method != "POST" || is_json(request)) return std::nullopt;
   return error_response(415, cat("Content-Type '", request.headers.get("Content-Type").substr(0, 80),
-                                 "' is not supported; send JSON with 'Content-Type: application/json'"));
+                                 "' is not supported; send JSON with 'Content-Type: application/json'."));
 }
 
 std::vector<Route> all_routes(const std::shared_ptr<ApiState>& state, bool with_page) {
@@ -84,22 +84,22 @@ std::optional<HttpResponse> Server::Impl::precheck(const HttpRequest& request) c
   const bool open = match.route != nullptr && !match.route->needs_key;
   if (!open && access.has_keys() && !access.find_key(request)) {
     return error_response(401, AccessPolicy::offers_key(request)
-                                   ? "the API key is not valid"
-                                   : "an API key is required: send it as 'Authorization: Bearer KEY'");
+                                   ? "The API key is not valid."
+                                   : "An API key is required: send it as 'Authorization: Bearer KEY'.");
   }
   if (match.route == nullptr && match.allow.empty()) {
     return error_response(
-        404, cat("there is no ", request.method.substr(0, 20), " ", request.path.substr(0, 200)));
+        404, cat("There is no ", request.method.substr(0, 20), " ", request.path.substr(0, 200), "."));
   }
   if (match.route == nullptr) {
     HttpResponse response = error_response(405, cat(request.path.substr(0, 200), " supports ", match.allow,
-                                                    ", not ", request.method.substr(0, 20)));
+                                                    ", not ", request.method.substr(0, 20), "."));
     response.headers.add("Allow", match.allow);
     return response;
   }
   if (auto refusal = check_body_type(request)) return refusal;
   if (match.route->is_work && state->draining.load())
-    return error_response(503, "the server is shutting down");
+    return error_response(503, "The server is shutting down.");
   return std::nullopt;
 }
 

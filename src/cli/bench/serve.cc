@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -248,7 +249,7 @@ class ServeBench {
       const int64_t num_cut = cut_lengths(requests, model_.max_model_len);
       if (num_cut > 0)
         log_warning("cut to the ", model_.max_model_len, " tokens that the model takes: ", num_cut, " of ",
-                    requests.size(), " requests");
+                    counted(static_cast<int64_t>(requests.size()), "request"));
     }
     fill(requests, f_.seed);
     return requests;

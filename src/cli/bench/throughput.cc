@@ -1,6 +1,7 @@
 // quire bench throughput: many requests at once.
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/rng.h"
@@ -44,7 +45,7 @@ std::vector<BenchRequest> make_requests(const ThroughputFlags& f, const Engine& 
   if (!f.dataset_file.empty()) num_cut += cut_lengths(requests, max_model_len);
   if (num_cut > 0)
     log_warning("cut to the ", max_model_len, " tokens that the model takes: ", num_cut, " of ",
-                requests.size(), " requests");
+                counted(static_cast<int64_t>(requests.size()), "request"));
   return requests;
 }
 

@@ -5,6 +5,7 @@
 #include <fstream>
 #include <limits>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
@@ -180,8 +181,8 @@ SimulateSetup make_setup(const SimulateFlags& flags) {
   setup.options.routing = flags.routing;
   setup.num_cut = sim::cut_lengths(setup.trace, scheduler.max_model_len);
   if (setup.num_cut > 0) {
-    log_warning(setup.num_cut, " of ", setup.trace.requests.size(), " requests are truncated to ",
-                scheduler.max_model_len, " tokens (--max-model-len)");
+    log_warning(setup.num_cut, " of ", counted(static_cast<int64_t>(setup.trace.requests.size()), "request"),
+                " truncated to ", scheduler.max_model_len, " tokens (--max-model-len)");
   }
   return setup;
 }

@@ -8,6 +8,7 @@
 #include <fstream>
 #include <map>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/strings.h"
 #include "cli/commands.h"
@@ -228,7 +229,9 @@ int run_simulate(const SimulateFlags& f) {
   SimulateSetup setup = make_setup(f);
   const sim::CostModel cost = make_cost_model(f, setup.model);
   Output out;
-  out.subtitle = cat(setup.trace_name, ", ", setup.trace.requests.size(), " requests, ", setup.model.name);
+  out.subtitle =
+      cat(setup.trace_name, ", ", counted(static_cast<int64_t>(setup.trace.requests.size()), "request"), ", ",
+          setup.model.name);
   sim::SimResult result;
   if (f.find_replicas) {
     find_replicas(f, cost, setup, result, out);

@@ -68,7 +68,7 @@ HttpResponse uncached_json(std::string body) {
 HttpResponse make_view(const ApiState& state, SharedView& shared) {
   if (auto body = shared.current()) return uncached_json(std::move(*body));
   const auto view = state.engine.view();
-  if (view == nullptr) return error_response(503, "the engine is not running, or memory is short");
+  if (view == nullptr) return error_response(503, "The engine is not running, or memory is short.");
   const double begin = thread_cpu_seconds();
   std::string body = engine_view_json(*view);
   const double json_seconds = thread_cpu_seconds() - begin;
@@ -94,7 +94,7 @@ HttpHandler engine_view_handler(const std::shared_ptr<ApiState>& state) {
       }
     };
     if (!state->pool->submit_waiting(std::stop_source(), std::move(task)))
-      writer->send(error_response(503, "too many requests wait for the engine; try again later"));
+      writer->send(error_response(503, "Too many requests wait for the engine; try again later."));
   };
 }
 

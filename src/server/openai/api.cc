@@ -46,12 +46,12 @@ void run_job(Job& job, const YieldPoint& yield_point, const F& work) {
       work(job, yield_point);
     } catch (const Cancelled&) {
       // The client has disconnected and ignores this, or the server stops.
-      reply(job.writer, error_response(503, "the server is shutting down"));
+      reply(job.writer, error_response(503, "The server is shutting down."));
     } catch (const Error& e) {
       reply(job.writer, error_response(400, e.what()));
     } catch (const std::exception& e) {
       log_error("request ", job.request.id, ": ", e.what());
-      reply(job.writer, error_response(500, "an internal error occurred; the server's log has the details"));
+      reply(job.writer, error_response(500, "An internal error occurred; the server's log has the details."));
     }
   } catch (...) {
     job.writer->post_failure();
@@ -78,7 +78,7 @@ HttpHandler on_pool(const State& state, F work, bool waiting = false) {
     WorkPool& pool = *state->pool;
     const bool queued =
         waiting ? pool.submit_waiting(stop, std::move(task)) : pool.submit(size, stop, std::move(task));
-    if (!queued) writer->send(error_response(503, "too many requests wait to be parsed; try again later"));
+    if (!queued) writer->send(error_response(503, "Too many requests wait to be parsed; try again later."));
   };
 }
 
@@ -111,7 +111,7 @@ void one_model(const ApiState& state, std::string_view name, const Writer& write
   const auto& names = state.options.model_names;
   if (std::find(names.begin(), names.end(), name) == names.end()) {
     return writer->send(error_response(
-        404, cat("the model '", name.substr(0, 200), "' does not exist; available: ", join(names, ", ")),
+        404, cat("The model '", name.substr(0, 200), "' does not exist; available: ", join(names, ", "), "."),
         "model", "model_not_found"));
   }
   std::string body;
@@ -122,8 +122,8 @@ void one_model(const ApiState& state, std::string_view name, const Writer& write
 
 void health(const ApiState& state, const Writer& writer) {
   if (const auto reason = state.engine.failure())
-    return writer->send(error_response(503, cat("the engine failed: ", *reason)));
-  if (state.draining.load()) return writer->send(error_response(503, "the server is shutting down"));
+    return writer->send(error_response(503, cat("The engine failed: ", *reason)));
+  if (state.draining.load()) return writer->send(error_response(503, "The server is shutting down."));
   HttpResponse response;
   response.content_type.clear();
   writer->send(std::move(response));

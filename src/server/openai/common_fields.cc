@@ -71,13 +71,13 @@ void read_logit_bias(FieldReader& fields, int32_t vocab_size, SamplingParams& sa
                         std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!digits || std::stol(key) >= vocab_size) {
       return fields.fail(cat("logit_bias: '", key.substr(0, 40),
-                             "' is not a token id; the model's token ids are 0 to ", vocab_size - 1),
+                             "' is not a token id; the model's token ids are 0 to ", vocab_size - 1, "."),
                          "logit_bias");
     }
     if (!item.value().is_number()) {
-      return fields.fail(
-          cat("logit_bias: the bias of token ", key, " must be a number, not ", json_type_name(item.value())),
-          "logit_bias");
+      return fields.fail(cat("logit_bias: the bias of token ", key, " must be a number, not ",
+                             json_type_name(item.value()), "."),
+                         "logit_bias");
     }
     const auto value = static_cast<float>(item.value().get<double>());
     sampling.logit_bias.emplace_back(static_cast<TokenId>(std::stol(key)),
@@ -90,16 +90,21 @@ void read_stop(FieldReader& fields, SamplingParams& sampling) {
   if (!stop) return;
   size_t bytes = 0;
   for (const std::string& s : *stop) {
-    if (s.empty()) return fields.fail("stop must not contain an empty string", "stop");
+    if (s.empty()) return fields.fail("stop must not contain an empty string.", "stop");
     bytes += s.size();
   }
   if (stop->size() > kMaxStopStrings || bytes > kMaxStopBytes) {
-    return fields.fail(cat("stop has ", counted(static_cast<int64_t>(stop->size()), "string"), " of ", bytes,
-                           " bytes in total; the maximum is ", kMaxStopStrings, " strings of ", kMaxStopBytes,
-                           " bytes in total."),
+    return fields.fail(cat("stop has ", counted(static_cast<int64_t>(stop->size()), "string"), " of ",
+                           counted(static_cast<int64_t>(bytes), "byte"), " in total; the maximum is ",
+                           kMaxStopStrings, " strings of ", kMaxStopBytes, " bytes in total."),
                        "stop");
   }
   sampling.stop = std::move(*stop);
+}
+
+std::string bytes_message(std::string_view field, size_t size, size_t max_size) {
+  return cat(field, " has ", counted(static_cast<int64_t>(size), "byte"), "; it must have 1 to ", max_size,
+             ".");
 }
 
 template <typename T, typename V>
@@ -116,7 +121,9 @@ void read_early_stopping(FieldReader& fields, SamplingParams& s) {
   } else if (*value == "never") {
     s.early_stopping = EarlyStopping::kNever;
   } else {
-    fields.fail("early_stopping must be true, false or \"never\"", "early_stopping");
+    fields.fail(
+        cat("early_stopping must be true, false or \"never\", not ", value->dump().substr(0, 80), "."),
+        "early_stopping");
   }
 }
 
@@ -127,10 +134,10 @@ void read_best_of(FieldReader& fields, SamplingParams& s) {
   if (s.use_beam_search) {
     s.beam_width = *best_of;
   } else if (*best_of != s.n) {
-    fields.fail(
-        "best_of must equal n, unless use_beam_search is true: choosing among more samples than are returned "
-        "is not supported",
-        "best_of");
+    fields.fail(cat("best_of is ", *best_of, " and n is ", s.n,
+                    "; without use_beam_search they must be equal, because "
+                    "choosing among more samples than are returned is not supported."),
+                "best_of");
   }
 }
 
@@ -158,13 +165,14 @@ void read_sampling(FieldReader& fields, const ModelInfo& model, SamplingParams& 
   read_logit_bias(fields, model.vocab_size, s);
   if (auto ids = fields.tokens("stop_token_ids", model.vocab_size)) {
     if (ids->size() > kMaxStopTokenIds) {
-      fields.fail(cat("stop_token_ids has ", ids->size(), " token ids; the limit is ", kMaxStopTokenIds),
-                  "stop_token_ids");
+      fields.fail(
+          cat("stop_token_ids has ", ids->size(), " token ids; the maximum is ", kMaxStopTokenIds, "."),
+          "stop_token_ids");
     }
     s.stop_token_ids = std::move(*ids);
   }
   if (auto ids = fields.tokens("allowed_token_ids", model.vocab_size)) {
-    if (ids->empty()) fields.fail("allowed_token_ids must not be empty", "allowed_token_ids");
+    if (ids->empty()) fields.fail("allowed_token_ids must have at least one token id.", "allowed_token_ids");
     s.allowed_token_ids = std::move(*ids);
   }
   take(s.length_penalty, fields.number("length_penalty"));
@@ -176,12 +184,12 @@ void read_stream(FieldReader& fields, GenerationSpec& spec) {
   spec.stream = fields.boolean("stream").value_or(false);
   if (spec.stream && spec.sampling.use_beam_search) {
     fields.fail(
-        "stream is not available with use_beam_search: the outputs are known only when the search has ended",
+        "stream is not available with use_beam_search: the outputs are known only when the search has ended.",
         "stream");
   }
   const Json* options = fields.object("stream_options");
   if (options == nullptr) return;
-  if (!spec.stream) return fields.fail("stream_options needs stream: true", "stream_options");
+  if (!spec.stream) return fields.fail("stream_options needs stream: true.", "stream_options");
   FieldReader inner(*options);
   spec.include_usage = inner.boolean("include_usage").value_or(false);
   spec.continuous_usage = spec.include_usage && inner.boolean("continuous_usage_stats").value_or(false);
@@ -194,15 +202,17 @@ void read_response_format(FieldReader& fields) {
   if (format == nullptr) return;
   const auto type = format->find("type");
   if (type == format->end() || !type->is_string())
-    return fields.fail("response_format.type must be a string", "response_format");
+    return fields.fail("response_format.type must be a string.", "response_format");
   const auto& name = type->get_ref<const std::string&>();
   if (name == "text") return;
   if (name == "json_object" || name == "json_schema" || name == "structural_tag") {
     return fields.fail(ErrorKind::kUnsupported,
-                       cat("response_format '", name, "' is not supported by this build"), "response_format");
+                       cat("response_format.type '", name, "' is not supported by this build."),
+                       "response_format");
   }
-  fields.fail(cat("response_format.type '", name.substr(0, 80), "' is unknown; supported: text"),
-              "response_format");
+  fields.fail(
+      cat("response_format.type '", name.substr(0, 80), "' is unknown; the only supported one is 'text'."),
+      "response_format");
 }
 
 }  // namespace
@@ -212,15 +222,14 @@ std::string read_model(FieldReader& fields, const ApiOptions& options) {
   if (!name || name->empty()) return options.model_names.front();
   if (std::find(options.model_names.begin(), options.model_names.end(), *name) == options.model_names.end()) {
     fields.fail(ErrorKind::kNotFound,
-                cat("the model '", name->substr(0, 200),
-                    "' does not exist; available: ", join(options.model_names, ", ")),
+                cat("The model '", name->substr(0, 200),
+                    "' does not exist; available: ", join(options.model_names, ", "), "."),
                 "model");
   }
   return *name;
 }
 
 void read_generation_fields(FieldReader& fields, const ServingEngine& engine, GenerationSpec& spec) {
-  spec.created = unix_seconds();
   spec.sampling = engine.default_sampling();
   read_sampling(fields, engine.model(), spec.sampling);
   read_stream(fields, spec);
@@ -229,43 +238,37 @@ void read_generation_fields(FieldReader& fields, const ServingEngine& engine, Ge
   spec.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
   spec.prompt_logprobs = fields.integer32("prompt_logprobs", -1);
   if (spec.prompt_logprobs && spec.stream)
-    fields.fail("prompt_logprobs is not available with stream: true", "prompt_logprobs");
-  RequestLabels labels = read_labels(fields, engine.model());
-  spec.ignored_params = std::move(labels.ignored_params);
-  spec.priority = labels.priority;
-  spec.client = std::move(labels.client);
-  spec.cache_salt = std::move(labels.cache_salt);
-  spec.id = std::move(labels.request_id);
+    fields.fail("prompt_logprobs is not available with stream: true.", "prompt_logprobs");
 }
 
-RequestLabels read_labels(FieldReader& fields, const ModelInfo& model) {
-  RequestLabels labels;
+void read_labels(FieldReader& fields, const ApiOptions& options, const ModelInfo& model,
+                 std::string_view prefix, const std::string& id, RequestLabels& labels) {
+  labels.model = read_model(fields, options);
+  labels.created = unix_seconds();
   take(labels.priority, fields.integer32("priority"));
   if (labels.priority != 0 && model.scheduling_policy != SchedulingPolicy::kPriority)
     labels.ignored_params.emplace_back("priority");
   if (auto salt = fields.text("cache_salt")) {
     if (salt->empty() || salt->size() > kMaxCacheSaltBytes)
-      fields.fail(cat("cache_salt must have 1 to ", kMaxCacheSaltBytes, " bytes"), "cache_salt");
+      fields.fail(bytes_message("cache_salt", salt->size(), kMaxCacheSaltBytes), "cache_salt");
     labels.cache_salt = std::move(*salt);
   }
   if (const Json* user = fields.any("user"); user != nullptr && user->is_string()) {
     labels.client =
         cat("user ", std::string_view(user->get_ref<const std::string&>()).substr(0, kMaxClientBytes));
   }
-  if (auto id = fields.text("request_id")) {
-    if (id->empty() || id->size() > kMaxIdBytes)
-      fields.fail(cat("request_id must have 1 to ", kMaxIdBytes, " bytes"), "request_id");
-    labels.request_id = std::move(*id);
-  }
-  return labels;
+  const auto given = fields.text("request_id");
+  if (given && (given->empty() || given->size() > kMaxIdBytes))
+    fields.fail(bytes_message("request_id", given->size(), kMaxIdBytes), "request_id");
+  labels.id = cat(prefix, given.value_or(id));
 }
 
 void refuse_unsupported(FieldReader& fields) {
   for (const Unsupported& row : kUnsupported) {
     const Json* value = fields.any(row.field);
     if (value == nullptr || is_neutral(*value)) continue;
-    fields.fail(ErrorKind::kUnsupported, cat(row.field, ": ", row.feature, " is not supported by this build"),
-                row.field);
+    fields.fail(ErrorKind::kUnsupported,
+                cat(row.field, " is not supported by this build (", row.feature, ")."), row.field);
   }
   for (const std::string_view name : kHarmless) (void)fields.any(name);
 }
@@ -273,9 +276,8 @@ void refuse_unsupported(FieldReader& fields) {
 void settle_unread(FieldReader& fields, const ApiOptions& options, std::vector<std::string>& ignored_params) {
   const std::vector<std::string> unread = fields.unread();
   if (options.strict_params && !unread.empty()) {
-    fields.fail(
-        cat("unknown field '", unread.front().substr(0, 80), "' (the server runs with --strict-params)"),
-        unread.front().substr(0, 80));
+    fields.fail(cat("The field '", unread.front().substr(0, 80), "' is unknown (--strict-params)."),
+                unread.front().substr(0, 80));
   }
   ignored_params.insert(ignored_params.end(), unread.begin(), unread.end());
 }
@@ -284,10 +286,11 @@ Truncation read_truncation(FieldReader& fields) {
   Truncation result;
   result.keep = fields.integer32("truncate_prompt_tokens", -1);
   if (result.keep == 0)
-    fields.fail("truncate_prompt_tokens must be -1 or at least 1", "truncate_prompt_tokens");
+    fields.fail("truncate_prompt_tokens must be -1 or at least 1, not 0.", "truncate_prompt_tokens");
   if (const auto side = fields.text("truncation_side")) {
     if (*side != "left" && *side != "right")
-      fields.fail("truncation_side must be 'left' or 'right'", "truncation_side");
+      fields.fail(cat("truncation_side must be 'left' or 'right', not '", side->substr(0, 80), "'."),
+                  "truncation_side");
     result.cut_left = *side != "right";
   }
   return result;
@@ -327,14 +330,14 @@ Result<ChatRequest> read_chat_fields(FieldReader& fields, const ApiOptions& opti
       const bool has_function = tool.is_object() && tool.contains("function") && tool["function"].is_object();
       if (!has_function || !tool["function"].contains("name") || !tool["function"]["name"].is_string()) {
         return invalid_argument(
-            "tools must be objects {\"type\": \"function\", \"function\": {\"name\", ...}}", "tools");
+            "tools must be objects {\"type\": \"function\", \"function\": {\"name\", ...}}.", "tools");
       }
     }
   }
   auto request = read_chat_request(fields.body(), MediaParts::kRefuse, yield_point);
   if (request.ok() && !request->chat_template.empty() && !options.trust_request_chat_template) {
     return invalid_argument(
-        "this server does not accept chat templates in requests (--trust-request-chat-template allows them)",
+        "This server does not accept chat templates in requests (--trust-request-chat-template allows them).",
         "chat_template");
   }
   return request;

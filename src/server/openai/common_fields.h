@@ -14,15 +14,10 @@ namespace quire {
 // Returns the name for the response.
 std::string read_model(FieldReader& fields, const ApiOptions& options);
 
-// Fields that identify and order requests.
-struct RequestLabels {
-  int32_t priority = 0;
-  std::string client;                       // "user NAME", from the field `user`
-  std::string cache_salt;                   // empty = none
-  std::string request_id;                   // empty = none
-  std::vector<std::string> ignored_params;  // a priority where the scheduling policy has none
-};
-RequestLabels read_labels(FieldReader& fields, const ModelInfo& model);
+// id: the request's id unless it has the field `request_id`; prefix: of the id in the response. A priority
+// where the scheduling policy has none is ignored.
+void read_labels(FieldReader& fields, const ApiOptions& options, const ModelInfo& model,
+                 std::string_view prefix, const std::string& id, RequestLabels& labels);
 
 // Sampling fields, on top of the model's defaults, and the other fields of both completions and chat.
 // max_tokens, logprobs and prompts are left to the endpoint. The engine checks the ranges

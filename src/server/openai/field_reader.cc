@@ -8,10 +8,10 @@
 namespace quire {
 
 Result<Json> parse_json_object(std::string_view body, const YieldPoint& yield_point) {
-  if (body.empty()) return invalid_argument("the request has no body; a JSON object is expected");
+  if (body.empty()) return invalid_argument("The request has no body; a JSON object is expected.");
   auto value = parse_request_json(body, "the JSON body", yield_point, kPrintedChatFields);
   if (value.ok() && !value->is_object())
-    return invalid_argument(cat("the JSON body must be an object, not ", json_type_name(*value)));
+    return invalid_argument(cat("The JSON body must be an object, not ", json_type_name(*value), "."));
   return value;
 }
 
@@ -20,7 +20,7 @@ void FieldReader::fail(ErrorKind kind, std::string message, std::string_view par
 }
 
 void FieldReader::wrong_type(std::string_view name, std::string_view expected, const Json& value) {
-  fail(cat(name, " must be ", expected, ", not ", json_type_name(value)), name);
+  fail(cat(name, " must be ", expected, ", not ", json_type_name(value), "."), name);
 }
 
 const Json* FieldReader::any(std::string_view name) {
@@ -48,7 +48,7 @@ std::optional<int64_t> FieldReader::integer(std::string_view name, int64_t low, 
     return std::nullopt;
   }
   const auto out_of_range = [&] {
-    fail(cat(name, " must be between ", low, " and ", high, ", not ", value->dump()), name);
+    fail(cat(name, " must be between ", low, " and ", high, ", not ", value->dump(), "."), name);
   };
   int64_t result = 0;
   if (value->is_number_unsigned()) {
@@ -61,7 +61,7 @@ std::optional<int64_t> FieldReader::integer(std::string_view name, int64_t low, 
     // 16.0 is an integer to many clients.
     const auto d = value->get<double>();
     if (std::nearbyint(d) != d) {
-      fail(cat(name, " must be an integer, not ", value->dump()), name);
+      fail(cat(name, " must be an integer, not ", value->dump(), "."), name);
       return std::nullopt;
     }
     if (std::abs(d) > 9007199254740992.0) return out_of_range(), std::nullopt;
@@ -85,7 +85,7 @@ std::optional<double> FieldReader::number(std::string_view name) {
   }
   const auto d = value->get<double>();
   if (!std::isfinite(static_cast<float>(d))) {
-    fail(cat(name, " is out of range: ", value->dump()), name);
+    fail(cat(name, " must be a finite 32-bit number, not ", value->dump(), "."), name);
     return std::nullopt;
   }
   return d;
@@ -112,7 +112,7 @@ std::optional<std::vector<std::string>> FieldReader::texts(std::string_view name
   std::vector<std::string> result;
   for (const Json& element : *value) {
     if (!element.is_string()) {
-      fail(cat(name, "[", result.size(), "] must be a string, not ", json_type_name(element)), name);
+      fail(cat(name, "[", result.size(), "] must be a string, not ", json_type_name(element), "."), name);
       return std::nullopt;
     }
     result.push_back(element.get<std::string>());
@@ -126,14 +126,14 @@ Result<std::vector<TokenId>> read_token_ids(const Json& array, std::string_view 
   for (const Json& element : array) {
     if (!element.is_number_integer()) {
       return invalid_argument(
-          cat(name, "[", ids.size(), "] must be a token id, not ", json_type_name(element)),
+          cat(name, "[", ids.size(), "] must be a token id, not ", json_type_name(element), "."),
           std::string(name));
     }
     const bool fits =
         element.is_number_unsigned() && element.get<uint64_t>() < static_cast<uint64_t>(vocab_size);
     if (!fits) {
       return invalid_argument(cat(name, "[", ids.size(), "] is ", element.dump(),
-                                  "; the model's token ids are 0 to ", vocab_size - 1),
+                                  "; the model's token ids are 0 to ", vocab_size - 1, "."),
                               std::string(name));
     }
     ids.push_back(static_cast<TokenId>(element.get<uint64_t>()));

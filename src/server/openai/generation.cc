@@ -4,6 +4,7 @@
 #include <map>
 #include <utility>
 
+#include "base/counted.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/openai/errors.h"
@@ -93,7 +94,7 @@ void GenerationResponse::begin_response(const std::optional<Failure>& failure) {
 void GenerationResponse::log_end(std::string_view how) const {
   if (!settings_.log_requests) return;
   const Usage u = usage();
-  log_info(spec_.id, ": ", u.prompt_tokens, " prompt tokens (", u.cached_tokens, " cached), ",
+  log_info(spec_.id, ": ", counted(u.prompt_tokens, "prompt token"), " (", u.cached_tokens, " cached), ",
            u.completion_tokens, " generated, ", fixed(monotonic_seconds() - begin_, 3), " s", how);
 }
 

@@ -16,7 +16,7 @@ constexpr size_t kMaxPrompts = 4096;
 constexpr int64_t kMaxPromptLogprobs = 4'000'000;
 
 Failure no_tokenizer(std::string_view param) {
-  return invalid_argument("the model has no tokenizer: send the prompt as token ids", std::string(param));
+  return invalid_argument("The model has no tokenizer: send the prompt as token ids.", std::string(param));
 }
 
 // Rejects a text that cannot fit no matter how it is tokenized, without tokenizing it.
@@ -58,10 +58,10 @@ struct PromptReader {
 Result<std::vector<PromptInput>> PromptReader::read(const Json* prompt) const {
   const auto wrong = [] {
     return invalid_argument(
-        "prompt must be a string, an array of strings, an array of token ids or an array of such arrays",
+        "prompt must be a string, an array of strings, an array of token ids or an array of such arrays.",
         "prompt");
   };
-  if (prompt == nullptr) return invalid_argument("prompt is missing", "prompt");
+  if (prompt == nullptr) return invalid_argument("prompt is missing.", "prompt");
   const bool single =
       prompt->is_string() || (prompt->is_array() && !prompt->empty() && (*prompt)[0].is_number());
   std::vector<PromptInput> prompts;
@@ -84,10 +84,6 @@ Result<std::vector<PromptInput>> PromptReader::read(const Json* prompt) const {
     prompts.push_back(std::move(one).value());
   }
   return prompts;
-}
-
-void set_id(GenerationSpec& spec, std::string_view prefix, const std::string& request_id) {
-  spec.id = cat(prefix, spec.id.empty() ? request_id : spec.id);
 }
 
 // The engine computes what the response needs.
@@ -126,7 +122,7 @@ void refuse_tools(FieldReader& fields) {
   if (none || ((tools == nullptr || tools->empty()) && (choice == nullptr || *choice == "auto"))) return;
   fields.fail(
       "tools are not supported: this server does not parse tool calls. Remove tools, or send tool_choice: "
-      "\"none\"",
+      "\"none\".",
       tools == nullptr ? "tool_choice" : "tools");
 }
 
@@ -137,7 +133,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
                                         const YieldPoint& yield_point) {
   GenerationSpec spec;
   FieldReader fields(body);
-  spec.model = read_model(fields, options);
+  read_labels(fields, options, engine.model(), "cmpl-", request_id, spec);
   read_generation_fields(fields, engine, spec);
   refuse_unsupported(fields);
   const Truncation truncation = read_truncation(fields);
@@ -147,8 +143,9 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   const Json* prompt = fields.any("prompt");
   if (wanted == 0 && !spec.echo && !spec.prompt_logprobs) {
-    fields.fail("max_tokens must be at least 1; 0 is allowed with echo or prompt_logprobs, to score a prompt",
-                "max_tokens");
+    fields.fail(
+        "max_tokens is 0; it must be at least 1, except with echo or prompt_logprobs, to score a prompt.",
+        "max_tokens");
   }
   settle_unread(fields, options, spec.ignored_params);
   if (!fields.ok()) return fields.failure();
@@ -172,7 +169,6 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   }
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
-  set_id(spec, "cmpl-", request_id);
   return spec;
 }
 
@@ -182,13 +178,13 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   GenerationSpec spec;
   spec.chat = true;
   FieldReader fields(body);
-  spec.model = read_model(fields, options);
+  read_labels(fields, options, engine.model(), "chatcmpl-", request_id, spec);
   read_generation_fields(fields, engine, spec);
   refuse_unsupported(fields);
   const Truncation truncation = read_truncation(fields);
   const bool logprobs = fields.boolean("logprobs").value_or(false);
   const auto top = fields.integer32("top_logprobs", -1);
-  if (top && *top != 0 && !logprobs) fields.fail("top_logprobs needs logprobs: true", "top_logprobs");
+  if (top && *top != 0 && !logprobs) fields.fail("top_logprobs needs logprobs: true.", "top_logprobs");
   if (logprobs) spec.logprobs = top.value_or(0);
   // The newer name takes precedence.
   const auto max_tokens = fields.integer32("max_tokens", 1);
@@ -196,7 +192,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   const auto wanted = max_completion_tokens ? max_completion_tokens : max_tokens;
   if (fields.boolean("echo").value_or(false)) {
     fields.fail(ErrorKind::kUnsupported,
-                "echo is not supported for chat; continue_final_message continues a message", "echo");
+                "echo is not supported for chat; continue_final_message continues a message.", "echo");
   }
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   refuse_tools(fields);
@@ -208,8 +204,8 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
 
   if (!engine.has_chat_template() && chat->chat_template.empty()) {
     return invalid_argument(
-        "the model has no chat template: start the server with --chat-template FILE, or use /v1/completions "
-        "with a prompt",
+        "The model has no chat template: start the server with --chat-template FILE, or use /v1/completions "
+        "with a prompt.",
         "messages");
   }
   if (!engine.has_tokenizer()) return no_tokenizer("messages");
@@ -232,7 +228,6 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   spec.prompts.push_back(std::move(prompt));
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
-  set_id(spec, "chatcmpl-", request_id);
   return spec;
 }
 

@@ -23,22 +23,27 @@ struct ApiOptions {
   bool trust_request_chat_template = false;  // a request may contain its own chat template
 };
 
+// The fields of a request that identify and order it.
+struct RequestLabels {
+  std::string id;     // "chatcmpl-...", "cmpl-..."
+  std::string model;  // as named in the response
+  int64_t created = 0;
+  int32_t priority = 0;
+  std::string client;      // the API key, or the request's `user` if there are no keys
+  std::string cache_salt;  // empty = none
+  std::vector<std::string> ignored_params;
+};
+
 struct PromptInput {
   std::vector<TokenId> ids;
   std::string text;        // as given; decoded from the tokens if echo needs it
   int32_t max_tokens = 0;  // the request's, or what the context leaves for this prompt
 };
 
-struct GenerationSpec {
+struct GenerationSpec : RequestLabels {
   bool chat = false;
-  std::string id;     // "chatcmpl-...", "cmpl-..."
-  std::string model;  // as named in the response
-  int64_t created = 0;
   std::vector<PromptInput> prompts;
   SamplingParams sampling;  // except for max_tokens, which each prompt has
-  int32_t priority = 0;
-  std::string client;  // the API key, or the request's `user` if there are no keys
-  std::string cache_salt;
 
   bool stream = false;
   bool include_usage = false;
@@ -49,7 +54,6 @@ struct GenerationSpec {
   bool tokens_as_ids = false;              // logprobs name tokens "token_id:N"
   std::optional<int32_t> logprobs;         // alternatives in the response per token
   std::optional<int32_t> prompt_logprobs;  // from the field of that name; written in vLLM's format
-  std::vector<std::string> ignored_params;
 };
 
 // `request_id` is used if the body has no request_id. Both tokenize, and throw Cancelled soon after

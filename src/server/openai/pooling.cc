@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/base64.h"
+#include "base/counted.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "server/openai/errors.h"
@@ -111,8 +112,8 @@ void Pooling::finish() noexcept {
   if (closed_.exchange(true)) return;
   try {
     if (log_requests_) {
-      log_info(spec_.id, ": ", texts_.size(), " texts, ", usage().prompt_tokens, " tokens, ",
-               fixed(monotonic_seconds() - begin_, 3), " s");
+      log_info(spec_.id, ": ", counted(static_cast<int64_t>(texts_.size()), "text"), ", ",
+               counted(usage().prompt_tokens, "token"), ", ", fixed(monotonic_seconds() - begin_, 3), " s");
     }
     HttpResponse response;
     if (!spec_.ignored_params.empty())

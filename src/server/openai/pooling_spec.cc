@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/clock.h"
+#include "base/counted.h"
 #include "base/strings.h"
 #include "server/openai/common_fields.h"
 
@@ -19,20 +19,14 @@ struct Reading {
       : fields(body), engine(serving), options(api), yield_point(point) {}
 
   void begin(std::string_view prefix, const std::string& request_id) {
-    spec.model = read_model(fields, options);
-    RequestLabels labels = read_labels(fields, engine.model());
-    spec.ignored_params = std::move(labels.ignored_params);
-    spec.id = cat(prefix, labels.request_id.empty() ? request_id : labels.request_id);
-    spec.created = unix_seconds();
-    spec.priority = labels.priority;
-    spec.client = std::move(labels.client);
-    spec.cache_salt = std::move(labels.cache_salt);
+    read_labels(fields, options, engine.model(), prefix, request_id, spec);
     truncation = read_truncation(fields);
     // Encoders read the beginning of a text that is too long, decoders the end.
     if (fields.any("truncation_side") == nullptr) truncation.cut_left = !engine.model().bidirectional;
     if (const auto format = fields.text("encoding_format")) {
       if (*format != "float" && *format != "base64")
-        fields.fail("encoding_format must be 'float' or 'base64'", "encoding_format");
+        fields.fail(cat("encoding_format must be 'float' or 'base64', not '", format->substr(0, 80), "'."),
+                    "encoding_format");
       spec.base64 = *format == "base64";
     }
     spec.params.normalize = fields.boolean("normalize");
@@ -53,8 +47,8 @@ struct Reading {
                                        : "a classification or reranking model";
     };
     return invalid_argument(
-        cat("this endpoint needs ", kind(task), "; ", engine.model().name, " is ", kind(actual),
-            actual == ModelTask::kGenerate ? " (--runner pooling makes it an embedding model)" : ""),
+        cat("This endpoint needs ", kind(task), "; ", engine.model().name, " is ", kind(actual),
+            actual == ModelTask::kGenerate ? " (--runner pooling makes it an embedding model)" : "", "."),
         "model");
   }
 
@@ -116,8 +110,9 @@ Status Reading::add_pair(const std::string& first, const std::string& second) {
   PooledText text = std::move(pair).value();
   if (static_cast<int64_t>(text.ids.size()) > limit) {
     return invalid_argument(
-        cat("query and document have ", text.ids.size(), " tokens in total; the limit is ", limit,
-            " (--max-model-len; truncate_prompt_tokens: -1 truncates them)"),
+        cat("query and document have ", counted(static_cast<int64_t>(text.ids.size()), "token"),
+            " in total; the maximum is ", limit,
+            " (--max-model-len; truncate_prompt_tokens: -1 truncates them)."),
         "documents");
   }
   spec.texts.push_back(std::move(text));
@@ -134,7 +129,9 @@ Result<std::string> prompt_text(Reading& r) {
   std::vector<std::string> names;
   for (const auto& [known, text] : model.prompts) names.push_back(known);
   return invalid_argument(
-      cat("prompt_name is '", name.substr(0, 100), "'; the model's prompts are: ", join(names, ", ")),
+      cat("prompt_name is '", name.substr(0, 100), "'; ",
+          names.empty() ? "the model has no prompts" : cat("the model's prompts are: ", join(names, ", ")),
+          "."),
       "prompt_name");
 }
 
@@ -146,13 +143,13 @@ Status read_input(Reading& r) {
   const Json* input = r.fields.any("input");
   const auto wrong = [] {
     return invalid_argument(
-        "input must be a string, an array of strings, an array of token ids or an array of such arrays",
+        "input must be a string, an array of strings, an array of token ids or an array of such arrays.",
         "input");
   };
-  if (input == nullptr) return invalid_argument("input is missing", "input");
+  if (input == nullptr) return invalid_argument("input is missing.", "input");
   const auto text = [&](const Json& value) -> Status {
     if (!engine.has_tokenizer())
-      return invalid_argument("the model has no tokenizer: send the input as token ids", "input");
+      return invalid_argument("The model has no tokenizer: send the input as token ids.", "input");
     return r.add_text(*before + value.get<std::string>());
   };
   const auto tokens = [&](const Json& value) -> Status {
@@ -164,7 +161,7 @@ Status read_input(Reading& r) {
   if (!input->is_array() || input->empty()) return wrong();
   if ((*input)[0].is_number()) return tokens(*input);
   if (input->size() > kMaxDocuments)
-    return invalid_argument(cat("input has ", input->size(), " inputs; the limit is ", kMaxDocuments),
+    return invalid_argument(cat("input has ", input->size(), " inputs; the maximum is ", kMaxDocuments, "."),
                             "input");
   for (const Json& element : *input) {
     if (!element.is_string() && !element.is_array()) return wrong();
@@ -179,7 +176,7 @@ Status read_messages(Reading& r) {
   if (!prompt.ok()) return prompt.failure();
   prompt->add_generation_prompt = r.fields.boolean("add_generation_prompt").value_or(false);
   if (!r.engine.has_tokenizer() || (!r.engine.has_chat_template() && prompt->chat_template.empty()))
-    return invalid_argument("the model has no chat template: send `input`", "messages");
+    return invalid_argument("The model has no chat template: send `input`.", "messages");
   auto text = r.engine.render_chat(std::move(prompt).value());
   if (!text.ok()) return text.failure();
   return r.add({r.engine.encode_rendered(*text, r.yield_point), {}, 0});
@@ -196,10 +193,11 @@ Result<PoolingSpec> parse_inputs(Reading& r) {
 Result<std::vector<std::string>> read_documents(Reading& r, std::string_view name) {
   const Json* value = r.fields.any(name);
   const auto wrong = [&] {
-    return invalid_argument(cat(name, " must be a string or an array of strings (or of objects with 'text')"),
-                            std::string(name));
+    return invalid_argument(
+        cat(name, " must be a string or an array of strings (or of objects with 'text')."),
+        std::string(name));
   };
-  if (value == nullptr) return invalid_argument(cat(name, " is missing"), std::string(name));
+  if (value == nullptr) return invalid_argument(cat(name, " is missing."), std::string(name));
   std::vector<std::string> texts;
   const auto add = [&](const Json& item) {
     if (item.is_string()) {
@@ -213,8 +211,9 @@ Result<std::vector<std::string>> read_documents(Reading& r, std::string_view nam
   };
   if (!value->is_array()) return add(*value) ? Result<std::vector<std::string>>(texts) : wrong();
   if (value->empty() || value->size() > kMaxDocuments)
-    return invalid_argument(cat(name, " has ", value->size(), " texts; it must have 1 to ", kMaxDocuments),
-                            std::string(name));
+    return invalid_argument(
+        cat(name, " has ", value->size(), " texts; it must have 1 to ", kMaxDocuments, "."),
+        std::string(name));
   for (const Json& item : *value) {
     if (!add(item)) return wrong();
   }
@@ -224,7 +223,7 @@ Result<std::vector<std::string>> read_documents(Reading& r, std::string_view nam
 // Pairs each right text with its left text, or with the only left text.
 Status add_pairs(Reading& r, const std::vector<std::string>& left, const std::vector<std::string>& right) {
   const ModelInfo& model = r.engine.model();
-  if (!r.engine.has_tokenizer()) return invalid_argument("the model has no tokenizer", "model");
+  if (!r.engine.has_tokenizer()) return invalid_argument("The model has no tokenizer.", "model");
   if (model.task == ModelTask::kEmbed) {
     r.spec.compare = true;
     r.spec.num_left = left.size();
@@ -237,13 +236,13 @@ Status add_pairs(Reading& r, const std::vector<std::string>& left, const std::ve
   }
   if (model.task == ModelTask::kGenerate) return r.require(ModelTask::kScore);
   if (model.labels.size() != 1)
-    return invalid_argument(cat("the model has ", model.labels.size(), " labels; a reranker has one"),
+    return invalid_argument(cat("The model has ", model.labels.size(), " labels; a reranker has one."),
                             "model");
   if (left.size() == 1 && left[0].size() * right.size() > kMaxRepeatedQueryBytes) {
-    return invalid_argument(
-        cat("the query has ", left[0].size(), " bytes and is combined with each of ", right.size(),
-            " documents; the limit is ", kMaxRepeatedQueryBytes, " bytes in total"),
-        "query");
+    return invalid_argument(cat("query has ", left[0].size(), " bytes, for each of ",
+                                counted(static_cast<int64_t>(right.size()), "document"), "; the maximum is ",
+                                kMaxRepeatedQueryBytes, " bytes in total."),
+                            "query");
   }
   for (size_t i = 0; i < right.size(); ++i) {
     if (Status s = r.add_pair(left.size() == 1 ? left[0] : left[i], right[i]); !s.ok()) return s;
@@ -295,7 +294,7 @@ Result<PoolingSpec> parse_rerank(const Json& body, const ServingEngine& engine, 
   r.spec.return_documents = r.fields.boolean("return_documents").value_or(true);
   (void)r.fields.any("instruction");
   if (!r.fields.ok()) return r.fields.failure();
-  if (!query) return invalid_argument("query is missing", "query");
+  if (!query) return invalid_argument("query is missing.", "query");
   auto documents = read_documents(r, "documents");
   if (!documents.ok()) return documents.failure();
   if (const Status s = add_pairs(r, {*query}, *documents); !s.ok()) return s.failure();
@@ -316,9 +315,11 @@ Result<PoolingSpec> parse_score(const Json& body, const ServingEngine& engine, c
   auto right = read_documents(r, old_names ? "text_2" : "documents");
   if (!right.ok()) return right.failure();
   if (left->size() != 1 && left->size() != right->size()) {
-    return invalid_argument(cat("there are ", left->size(), " queries and ", right->size(),
-                                " documents; there must be one query, or one per document"),
-                            old_names ? "text_1" : "queries");
+    return invalid_argument(
+        cat(old_names ? "text_1 has " : "queries has ", counted(static_cast<int64_t>(left->size()), "text"),
+            " for ", counted(static_cast<int64_t>(right->size()), "document"),
+            "; it must have one, or one per document."),
+        old_names ? "text_1" : "queries");
   }
   if (const Status s = add_pairs(r, *left, *right); !s.ok()) return s.failure();
   return r.finish();

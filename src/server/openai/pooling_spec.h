@@ -15,16 +15,10 @@ namespace quire {
 
 enum class PoolingAnswer : uint8_t { kEmbeddings, kRerank, kScores, kClasses, kPooled };
 
-struct PoolingSpec {
+struct PoolingSpec : RequestLabels {
   PoolingAnswer answer = PoolingAnswer::kEmbeddings;
-  std::string id;
-  std::string model;  // as named in the response
-  int64_t created = 0;
   std::vector<PooledText> texts;
   PoolingParams params;
-  int32_t priority = 0;
-  std::string client;
-  std::string cache_salt;
   bool base64 = false;  // embeddings as base64 of their float32 values
   // kRerank and kScores with an embedding model: texts holds the left texts, followed by the right texts.
   // Right text i is compared with left text i, or with the only left text.
@@ -33,7 +27,6 @@ struct PoolingSpec {
   std::vector<std::string> documents;  // kRerank: as given
   size_t top_n = 0;                    // kRerank: number of results; 0 = all
   bool return_documents = true;
-  std::vector<std::string> ignored_params;
 };
 
 using ParsePooling = Result<PoolingSpec> (*)(const Json&, const ServingEngine&, const ApiOptions&,

@@ -56,7 +56,7 @@ Result<std::vector<TokenId>> encode_chat(FieldReader& fields, const ApiState& st
   if (!prompt.ok()) return prompt.failure();
   if (!state.engine.has_chat_template() && prompt->chat_template.empty()) {
     return invalid_argument(
-        "the model has no chat template: start the server with --chat-template FILE, or send a prompt",
+        "The model has no chat template: start the server with --chat-template FILE, or send a prompt.",
         "messages");
   }
   auto text = state.engine.render_chat(std::move(prompt).value());
@@ -72,7 +72,7 @@ Result<std::string> tokenize(const Json& body, const ApiState& state, const Yiel
   FieldReader fields(body);
   (void)read_model(fields, state.options);
   if (!fields.ok()) return fields.failure();
-  if (!engine.has_tokenizer()) return invalid_argument("the model has no tokenizer");
+  if (!engine.has_tokenizer()) return invalid_argument("The model has no tokenizer.");
   if (fields.any("content") != nullptr) return tokenize_content(fields, engine, yield_point);
 
   const bool token_strs = fields.boolean("return_token_strs").value_or(false);
@@ -85,7 +85,7 @@ Result<std::string> tokenize(const Json& body, const ApiState& state, const Yiel
     const auto prompt = fields.text("prompt");
     const bool add_special = fields.boolean("add_special_tokens").value_or(true);
     if (!fields.ok()) return fields.failure();
-    if (!prompt) return invalid_argument("prompt, messages or content is missing", "prompt");
+    if (!prompt) return invalid_argument("prompt, messages or content is missing.", "prompt");
     ids = engine.encode(*prompt, add_special, yield_point);
   }
   if (!fields.ok()) return fields.failure();
@@ -118,8 +118,8 @@ Result<std::string> detokenize(const Json& body, const ApiState& state, const Yi
   (void)read_model(fields, state.options);
   const auto ids = fields.tokens("tokens", state.engine.model().vocab_size);
   if (!fields.ok()) return fields.failure();
-  if (!ids) return invalid_argument("tokens is missing", "tokens");
-  if (!state.engine.has_tokenizer()) return invalid_argument("the model has no tokenizer");
+  if (!ids) return invalid_argument("tokens is missing.", "tokens");
+  if (!state.engine.has_tokenizer()) return invalid_argument("The model has no tokenizer.");
   const std::string text = state.engine.decode(*ids, false, yield_point);
   std::string response;
   JsonOut(response).begin_object().key("prompt").string(text).key("content").string(text).end_object();

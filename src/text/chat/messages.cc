@@ -20,7 +20,7 @@ constexpr std::array<std::string_view, 7> kReservedVariables = {
 constexpr std::array<const char*, 3> kReasoningFields = {"reasoning_content", "thinking", "reasoning"};
 
 Failure wrong(size_t i, std::string_view what) {
-  return invalid_argument(cat("messages[", i, "]", what), "messages");
+  return invalid_argument(cat("messages[", i, "]", what, "."), "messages");
 }
 
 // The fields of the object, with the first failure.
@@ -52,7 +52,7 @@ class ChatFields {
   const Json* checked(const char* name, const Json* value, bool (Json::*is)() const noexcept,
                       std::string_view expected) {
     if (value == nullptr || (value->*is)()) return value;
-    fail(invalid_argument(cat(name, " must be ", expected, ", not ", json_type_name(*value)), name));
+    fail(invalid_argument(cat(name, " must be ", expected, ", not ", json_type_name(*value), "."), name));
     return nullptr;
   }
 
@@ -83,7 +83,7 @@ Result<Json> read_part(const Json& part, size_t i, size_t p, MediaParts media) {
   if (media == MediaParts::kKeep || type == "thinking") return part;
   return Failure{ErrorKind::kUnsupported,
                  cat("messages[", i, "]", place, ": parts of type '", type.substr(0, 80),
-                     "' are not supported by this model; only text is"),
+                     "' are not supported by this model; only text is."),
                  "messages"};
 }
 
@@ -167,10 +167,10 @@ Result<Json> read_message(const Json& given, size_t i, MediaParts media, const Y
 
 Status read_messages(const Json* messages, MediaParts media, const YieldPoint& yield_point, Json& out) {
   if (messages == nullptr || messages->empty())
-    return invalid_argument("messages must be an array of at least one message", "messages");
+    return invalid_argument("messages must be an array of at least one message.", "messages");
   if (messages->size() > kMaxMessages) {
-    return invalid_argument(cat("messages has ", messages->size(), " messages; the limit is ", kMaxMessages),
-                            "messages");
+    return invalid_argument(
+        cat("messages has ", messages->size(), " messages; the maximum is ", kMaxMessages, "."), "messages");
   }
   for (size_t i = 0; i < messages->size(); ++i) {
     auto message = read_message((*messages)[i], i, media, yield_point);
@@ -192,7 +192,7 @@ void read_kwargs(ChatFields& fields, ChatRequest& request) {
   if (const Json* kwargs = fields.object("chat_template_kwargs")) {
     for (const auto& item : kwargs->items()) {
       if (std::ranges::find(kReservedVariables, item.key()) != kReservedVariables.end()) {
-        return fields.fail(invalid_argument(cat("chat_template_kwargs must not set '", item.key(), "'"),
+        return fields.fail(invalid_argument(cat("chat_template_kwargs must not set '", item.key(), "'."),
                                             "chat_template_kwargs"));
       }
     }
@@ -218,7 +218,7 @@ Result<ChatRequest> read_chat_request(const Json& object, MediaParts media, cons
   request.continue_final_message = fields.boolean("continue_final_message", false);
   request.add_generation_prompt = fields.boolean("add_generation_prompt", !request.continue_final_message);
   if (request.continue_final_message && request.add_generation_prompt) {
-    fields.fail(invalid_argument("continue_final_message and add_generation_prompt exclude each other",
+    fields.fail(invalid_argument("continue_final_message and add_generation_prompt exclude each other.",
                                  "continue_final_message"));
   }
   request.chat_template = fields.text("chat_template");

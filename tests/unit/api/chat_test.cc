@@ -73,7 +73,7 @@ TEST(LlmChat, NamesTheMessageInErrors) {
     return "";
   };
   EXPECT_EQ(error_of(R"([{"role": "user", "content": 5}])"),
-            "messages[0].content must be a string or an array of parts, not a number");
+            "messages[0].content must be a string or an array of parts, not a number.");
   EXPECT_EQ(error_of("5"), "the conversation must be a list of messages or an object, not a number");
   EXPECT_THROW(static_cast<void>(llm.chat_prompt({{"user", "a"}}, {.tools = "{"})), Error);
 }

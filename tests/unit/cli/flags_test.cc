@@ -186,9 +186,10 @@ TEST(Prompts, ReportsInvalidLines) {
     return "";
   };
   EXPECT_EQ(message("{"), "p.jsonl:2: not valid JSON");
-  EXPECT_NE(message("[1]").find("p.jsonl:2: must be"), std::string::npos);
-  EXPECT_NE(message("{\"temperature\": 1}").find("needs 'prompt'"), std::string::npos);
-  EXPECT_NE(message("{\"prompt\": 5}").find("'prompt' has the wrong type"), std::string::npos);
+  EXPECT_NE(message("[1]").find("p.jsonl:2: The line must be"), std::string::npos);
+  EXPECT_NE(message("{\"temperature\": 1}").find("prompt, prompt_token_ids or messages is missing"),
+            std::string::npos);
+  EXPECT_NE(message("{\"prompt\": 5}").find("prompt is 5, which has the wrong type"), std::string::npos);
   EXPECT_THROW(read_prompts_file("/nowhere.txt", {}), Error);
 }
 

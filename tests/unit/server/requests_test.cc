@@ -14,6 +14,12 @@ namespace {
 
 const ApiOptions kOptions{{"fake", "/models/fake"}, false, false};
 
+// A message is a whole sentence that names the field.
+void expect_sentence(const Failure& failure, const std::string& field) {
+  EXPECT_TRUE(failure.message.ends_with('.')) << failure.message;
+  EXPECT_NE(failure.message.find(field), std::string::npos) << failure.message;
+}
+
 class RequestsTest : public testing::Test {
  protected:
   Result<GenerationSpec> completion(const std::string& body) {
@@ -138,6 +144,7 @@ TEST_F(RequestsTest, RejectsInvalidFieldsByName) {
     ASSERT_FALSE(spec.ok()) << c.fields;
     EXPECT_EQ(spec.failure().kind, ErrorKind::kInvalidArgument) << c.fields;
     EXPECT_EQ(spec.failure().param, c.param) << c.fields;
+    expect_sentence(spec.failure(), c.param);
   }
 }
 
@@ -147,6 +154,7 @@ TEST_F(RequestsTest, RejectsInvalidPrompts) {
     const auto spec = completion(cat(R"({"add_special_tokens":false,"prompt":)", prompt, "}"));
     ASSERT_FALSE(spec.ok()) << prompt;
     EXPECT_EQ(spec.failure().param, "prompt") << prompt;
+    expect_sentence(spec.failure(), "prompt");
   }
 }
 
@@ -165,6 +173,7 @@ TEST_F(RequestsTest, RejectsUnsupportedConstraints) {
     const auto spec = chat_with(f);
     ASSERT_FALSE(spec.ok()) << f;
     EXPECT_EQ(spec.failure().kind, ErrorKind::kUnsupported) << f;
+    expect_sentence(spec.failure(), spec.failure().param);
   }
   EXPECT_TRUE(
       chat_with(
