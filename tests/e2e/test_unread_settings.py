@@ -56,7 +56,17 @@ def test_defaults_that_no_request_could_have_are_named_and_not_used(model):
     assert all("this default is not used" in warning for warning in warnings)
 
 
-@pytest.mark.parametrize("name", ["gptq", "awq", "w8a8", "bnb-nf4"])
+@pytest.mark.parametrize("name", ["gptq", "awq", "w8a8", "bnb-nf4", "gguf-q8_0"])
 def test_no_warnings_for_what_quantize_writes(tmp_path, name):
     quire("quantize", "-o", tmp_path / "out", "--format", name)
     assert generate(tmp_path / "out")[1] == []
+
+
+def test_metadata_of_a_gguf_file_that_nothing_reads_is_named(tmp_path):
+    quire("quantize", "-o", tmp_path / "out", "--format", "gguf-q8_0")
+    file = next((tmp_path / "out").glob("*.gguf"))
+    data, key, other = file.read_bytes(), b"llama.rope.freq_base", b"llama.rope.flat_base"
+    assert data.count(key) == 1
+    file.write_bytes(data.replace(key, other))
+    _, warnings = generate(file)
+    assert len(warnings) == 1 and f"{file}: 'llama.rope.flat_base' is unknown" in warnings[0]
