@@ -275,7 +275,7 @@ LoweredPart ExpressionLowering::lower_sequence(const Expression& expression) {
     append_symbols(symbols, lowered);
   }
   if (run.empty() && !only_languages) return {nullptr, 0, std::move(symbols)};
-  const LoweredPart joined = end_run();
+  LoweredPart joined = end_run();
   if (only_languages) return joined;
   if (joined.language != nullptr) append_symbols(symbols, joined);
   return {nullptr, 0, std::move(symbols)};

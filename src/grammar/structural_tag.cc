@@ -17,7 +17,7 @@
 namespace quire::grammar {
 namespace {
 
-// What follows a format in its tag: one of the texts, or a token. Free text stops before it.
+// The end of the tag around a format: one of the texts, or a token. Free text stops before it.
 struct TagEnd {
   std::vector<std::string> texts = {};
   std::optional<TokenId> token = {};
@@ -394,7 +394,7 @@ bool StructuralTagParser::check_triggers(const std::vector<std::string>& trigger
   for (size_t i = 0; i < triggers.size() && !failed(); ++i) {
     for (size_t j = 0; j < triggers.size(); ++j) {
       if (i != j && triggers[i].find(triggers[j]) != std::string::npos)
-        fail(cat(pointer, "/", i), "it contains another trigger, so that it cannot occur first");
+        fail(cat(pointer, "/", i), "contains another trigger, so that it cannot occur first");
     }
   }
   return !failed();
@@ -483,7 +483,7 @@ std::vector<Dispatch> StructuralTagParser::group_by_trigger(const TagJson& tags,
       return begin.substr(0, dispatch.trigger.size()) == dispatch.trigger;
     });
     if (group == groups.end()) {
-      fail(cat(at, "/begin"), "it starts with none of the triggers");
+      fail(cat(at, "/begin"), "starts with none of the triggers");
       break;
     }
     group->parts.push_back(make_tag(tags[i], at, group->trigger));

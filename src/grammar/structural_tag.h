@@ -15,7 +15,7 @@
 namespace quire::grammar {
 
 struct StructuralTagOptions {
-  // Adds the JSON texts that are valid for a schema, which stands at `pointer` in the structural tag. A
+  // Adds the JSON texts that are valid for the schema at `pointer` in the structural tag. A
   // failure's message names the pointer of the keyword.
   std::function<Result<Symbol>(Grammar& grammar, const nlohmann::ordered_json& schema,
                                const std::string& pointer)>

@@ -25,7 +25,7 @@ bool StructuralTagReader::check_fields(const TagJson& object, const std::string&
     return false;
   }
   for (const std::string_view name : required)
-    if (!object.contains(name)) fail(pointer, cat("the field '", name, "' is missing"));
+    if (!object.contains(name)) fail(pointer, cat("missing field '", name, "'"));
   for (const auto& [name, value] : object.items()) {
     const bool known = name == "type" ||
                        std::find(required.begin(), required.end(), name) != required.end() ||

@@ -13,13 +13,13 @@ namespace {
 
 using Dialect = RegexOptions::Dialect;
 
-struct Pattern {
+struct RegexCase {
   std::string pattern;
   std::vector<std::string> accepted;
   std::vector<std::string> refused;
 };
 
-void expect_language(const Pattern& entry, const RegexOptions& options) {
+void expect_language(const RegexCase& entry, const RegexOptions& options) {
   SCOPED_TRACE(entry.pattern);
   const auto language = parse_regex(entry.pattern, options);
   ASSERT_TRUE(language.ok()) << language.failure().message;
@@ -29,11 +29,11 @@ void expect_language(const Pattern& entry, const RegexOptions& options) {
     EXPECT_FALSE(oracle_matches(*language, text)) << "refuses '" << text << "'";
 }
 
-void expect_languages(const std::vector<Pattern>& patterns, const RegexOptions& options = {}) {
-  for (const Pattern& entry : patterns) expect_language(entry, options);
+void expect_languages(const std::vector<RegexCase>& patterns, const RegexOptions& options = {}) {
+  for (const RegexCase& entry : patterns) expect_language(entry, options);
 }
 
-std::string refusal(const std::string& pattern, const RegexOptions& options = {}) {
+std::string regex_refusal(const std::string& pattern, const RegexOptions& options = {}) {
   const auto language = parse_regex(pattern, options);
   return language.ok() ? "accepted" : language.failure().message;
 }
@@ -100,11 +100,11 @@ TEST(Regex, SupportsGeneralCategories) {
       {"\\p{ASCII}\\p{Any}", {"aé"}, {"éa"}},
       {"\\p{White_Space}", {" ", "\u0085"}, {"a"}},
   });
-  EXPECT_EQ(refusal("a\\p{Script=Latin}"),
+  EXPECT_EQ(regex_refusal("a\\p{Script=Latin}"),
             "byte 1: this property is not supported, only general categories such as \\p{Lu} are");
-  EXPECT_EQ(refusal("\\p{}"),
+  EXPECT_EQ(regex_refusal("\\p{}"),
             "byte 0: this property is not supported, only general categories such as \\p{Lu} are");
-  EXPECT_EQ(refusal("\\pL"), "byte 0: a property needs a name in braces, as in \\p{Lu}");
+  EXPECT_EQ(regex_refusal("\\pL"), "byte 0: a property needs a name in braces, as in \\p{Lu}");
 }
 
 TEST(Regex, SupportsGroupsAndFlags) {
@@ -170,7 +170,7 @@ TEST(Regex, SearchesInTheText) {
 }
 
 TEST(Regex, TranslatesLookAheadExactly) {
-  const std::vector<Pattern> anchored = {
+  const std::vector<RegexCase> anchored = {
       {"^(?=.*\\d)(?=.*[a-z]).{3,5}$", {"a1b", "11z11"}, {"abc", "111", "a1", "a1bbbb"}},
       {"^(?!admin$).+$", {"admins", "x"}, {"admin", ""}},
       {"^(?!(?:a|b)c)[a-c]+$", {"aac", "cc"}, {"ac", "bca"}},
@@ -235,11 +235,11 @@ TEST(Regex, RefusesWithThePosition) {
       {"(?<a b>a)", "byte 0: a group's name has an invalid character"},
       {"a\xFF", "byte 1: the regular expression is not valid UTF-8"},
   };
-  for (const auto& [pattern, message] : cases) EXPECT_EQ(refusal(pattern), message) << pattern;
-  EXPECT_EQ(refusal("(?ui)a", kPython), "byte 3: the flags i and u are not supported together");
-  EXPECT_EQ(refusal("\\777", kPython), "byte 0: an octal escape is above \\377");
-  EXPECT_EQ(refusal("\\u{41}", kPython), "byte 0: an escape needs 4 hexadecimal digits");
-  EXPECT_EQ(refusal("a(?#b", kPython), "byte 1: missing )");
+  for (const auto& [pattern, message] : cases) EXPECT_EQ(regex_refusal(pattern), message) << pattern;
+  EXPECT_EQ(regex_refusal("(?ui)a", kPython), "byte 3: the flags i and u are not supported together");
+  EXPECT_EQ(regex_refusal("\\777", kPython), "byte 0: an octal escape is above \\377");
+  EXPECT_EQ(regex_refusal("\\u{41}", kPython), "byte 0: an escape needs 4 hexadecimal digits");
+  EXPECT_EQ(regex_refusal("a(?#b", kPython), "byte 1: missing )");
 }
 
 // Characters can be written in another form, such as the escapes of a JSON string.
@@ -266,10 +266,10 @@ std::string repeated(const std::string& text, size_t count) {
 
 TEST(Regex, BoundsTheCostOfHostilePatterns) {
   EXPECT_TRUE(parse_regex("(a{1,1000}){1,1000}").ok());
-  EXPECT_EQ(refusal(std::string(30'000, '(')), "byte 100: groups are nested more than 100 deep");
-  EXPECT_EQ(refusal(std::string(30'000, '(') + std::string(30'000, ')')),
+  EXPECT_EQ(regex_refusal(std::string(30'000, '(')), "byte 100: groups are nested more than 100 deep");
+  EXPECT_EQ(regex_refusal(std::string(30'000, '(') + std::string(30'000, ')')),
             "byte 100: groups are nested more than 100 deep");
-  EXPECT_EQ(refusal(std::string((1U << 20) + 1, 'a')),
+  EXPECT_EQ(regex_refusal(std::string((1U << 20) + 1, 'a')),
             "byte 1048576: the regular expression is too long (1048577 bytes)");
   // Of these, some are accepted and some exceed the memory; all end soon.
   const std::string open = repeated("(", 99);

@@ -166,7 +166,7 @@ TEST(StructuralTag, RefusesWithTheJsonPointer) {
       {"{}", "/format/type: a string is expected"},
       {R"({"type": "x"})", "/format/type: the format 'x' is not supported"},
       {R"({"type": "any_tokens"})", "/format/type: the format 'any_tokens' is not supported"},
-      {R"({"type": "const_string"})", "/format: the field 'value' is missing"},
+      {R"({"type": "const_string"})", "/format: missing field 'value'"},
       {R"({"type": "const_string", "value": 1})", "/format/value: a string is expected"},
       {R"({"type": "any_text", "max_tokens": 5})", "/format: the field 'max_tokens' is not supported"},
       {R"({"type": "any_text", "excludes": [""]})",
@@ -194,11 +194,11 @@ TEST(StructuralTag, RefusesWithTheJsonPointer) {
        "occur"},
       {R"({"type": "triggered_tags", "triggers": [], "tags": []})", "/format/triggers: the list is empty"},
       {R"({"type": "triggered_tags", "triggers": ["<a", "<"], "tags": []})",
-       "/format/triggers/0: it contains another trigger, so that it cannot occur first"},
+       "/format/triggers/0: contains another trigger, so that it cannot occur first"},
       {R"({"type": "triggered_tags", "triggers": ["<"], "excludes": ["<"], "tags": []})",
        "/format: a trigger contains a text that free text excludes, so that it cannot occur"},
       {R"({"type": "triggered_tags", "triggers": ["<"], "tags": [{"begin": "x", "end": "", "content": {}}]})",
-       "/format/tags/0/begin: it starts with none of the triggers"},
+       "/format/tags/0/begin: starts with none of the triggers"},
       {R"({"type": "dispatch", "rules": [["a"]]})",
        "/format/rules/0: a list of a string and a format is expected"},
   };
@@ -207,9 +207,9 @@ TEST(StructuralTag, RefusesWithTheJsonPointer) {
     return parse_structural_tag(TagJson::parse(json), tag_options()).failure().message;
   };
   EXPECT_EQ(refusal("[]"), "/: an object is expected");
-  EXPECT_EQ(refusal("{}"), "/: the field 'structures' is missing");
+  EXPECT_EQ(refusal("{}"), "/: missing field 'structures'");
   EXPECT_EQ(refusal(R"({"structures": [{"begin": "<a", "schema": {}}], "triggers": ["<"]})"),
-            "/structures/0: the field 'end' is missing");
+            "/structures/0: missing field 'end'");
 }
 
 TEST(StructuralTag, BoundsTheCostOfHostileTags) {
