@@ -49,4 +49,7 @@ class OutputConstraint {
   virtual size_t memory() const = 0;
 };
 
+// A constraint shared by requests; null if there is none.
+using SharedConstraint = std::shared_ptr<const OutputConstraint>;
+
 }  // namespace quire

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "contract/ids.h"
+#include "contract/output_constraint.h"
 #include "contract/pooling.h"
 #include "contract/sampling_params.h"
 
@@ -19,6 +20,7 @@ struct Request {
   std::vector<TokenId> prompt_token_ids;
   SharedSamplingParams sampling;
   std::optional<PoolingRequest> pooling;  // an embedding or scores instead of tokens; max_tokens is 0
+  SharedConstraint constraint;            // what each of the outputs has to be
   int32_t priority = 0;                   // lower is scheduled first, with SchedulingPolicy::kPriority
   std::string client;                     // name of an API key, or the `user` field
   std::string cache_salt;                 // requests share cached prefixes only within one salt

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "contract/ids.h"
+#include "contract/output_constraint.h"
 #include "contract/pooling.h"
 #include "contract/sampling_params.h"
 
@@ -20,8 +21,9 @@ struct SequenceInit {
   std::vector<TokenId> prompt_token_ids;
   SharedSamplingParams sampling;
   std::vector<TokenId> end_token_ids;  // the model's end tokens, masked while min_tokens is not reached
-  uint64_t seed = 0;    // random numbers depend on it, on the sample's index and on the position
-  int32_t adapter = 0;  // 0 = none
+  uint64_t seed = 0;            // random numbers depend on it, on the sample's index and on the position
+  int32_t adapter = 0;          // 0 = none
+  SharedConstraint constraint;  // constraint on the output, with a state for each sequence
   std::optional<PoolingRequest> pooling;  // pool once the whole prompt is computed, instead of sampling
 };
 

@@ -27,6 +27,7 @@ struct SampledToken {
   TokenId token = -1;
   float logprob = 0.0F;                    // as in TokenLogprob; always set
   std::vector<PositionLogprobs> logprobs;  // one entry if the request asked for logprobs, otherwise empty
+  bool completes = false;  // a constraint allows nothing after this token, so the sequence ends with it
 };
 
 // The sampler forked `child` from `parent`, with its tokens before this step and its block tables. An

@@ -154,6 +154,12 @@ CompletionDelta& OutputProcessor::delta_of(Record& request, int32_t index) {
   return delta;
 }
 
+// Whether a token that ends a sequence belongs to its text: the last one of a complete constrained output.
+bool OutputProcessor::is_text(const SequenceUpdate& update, const SampledToken& last) const {
+  return last.completes && !update.stop_token &&
+         std::find(end_token_ids_.begin(), end_token_ids_.end(), last.token) == end_token_ids_.end();
+}
+
 bool OutputProcessor::append_tokens(Record& request, Sample& sample, CompletionDelta& delta,
                                     const SequenceUpdate& update) {
   for (size_t i = 0; i < update.sampled.size(); ++i) {
@@ -163,8 +169,9 @@ bool OutputProcessor::append_tokens(Record& request, Sample& sample, CompletionD
     sample.cumulative_logprob += token.logprob;
     ++sample.num_tokens;
     // The stop token is not part of the text, unless the request includes it.
-    const bool ends_text = update.finish_reason == FinishReason::kStop && i + 1 == update.sampled.size();
-    if (!sample.detokenizer || (ends_text && !request.params->include_stop_str_in_output)) continue;
+    const bool is_last = update.finish_reason == FinishReason::kStop && i + 1 == update.sampled.size();
+    const bool ends_text = is_last && !is_text(update, token) && !request.params->include_stop_str_in_output;
+    if (!sample.detokenizer || ends_text) continue;
     const std::string piece = sample.detokenizer->push(token.token);
     auto step = sample.stop_checker.append(piece, sample.num_tokens > request.params->min_tokens);
     delta.text += step.text;

@@ -77,6 +77,7 @@ class OutputProcessor {
 
   CompletionDelta& delta_of(Record& request, int32_t index);
   // Appends the tokens' text to the delta; true when a stop string ended it.
+  bool is_text(const SequenceUpdate& update, const SampledToken& last) const;
   bool append_tokens(Record& request, Sample& sample, CompletionDelta& delta, const SequenceUpdate& update);
   // Takes the hypotheses of a beam search, all at once.
   void take_beams(Record& request, const BeamResult& result, double now);

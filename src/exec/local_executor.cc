@@ -17,6 +17,15 @@ size_t kernel_workspace(const Model& model, const OpTable& ops, const ThreadPool
                              pool.num_threads());
 }
 
+// Appends a generated token. Returns whether a constraint allows nothing after it.
+bool append(SequenceRecord& record, TokenId token) {
+  record.tokens.push_back(token);
+  record.sampling.append(token);
+  if (!record.constrained) return false;
+  ConstraintState& state = *record.constrained->state;
+  return state.accept(token) && state.finished();
+}
+
 }  // namespace
 
 LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool,
@@ -38,8 +47,10 @@ LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool&
     return;
   }
   logits_ = Buffer(static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float));
-  for (int i = 0; i < pool.num_threads(); ++i)
+  for (int i = 0; i < pool.num_threads(); ++i) {
     sampler_workspaces_.emplace_back(vocab_size_, options.logprobs_mode);
+    masks_.emplace_back(static_cast<size_t>(vocab_size_ + 31) / 32);
+  }
 }
 
 int64_t LocalExecutor::workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,
@@ -128,12 +139,24 @@ void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorVie
   note(kSampleEvent, sampling_begin, num_rows);
 }
 
+// The tokens that the sequence's constraint allows next; empty for all. With ignore_eos, an output that could
+// end here continues.
+Result<TokenMask> LocalExecutor::allowed_tokens(SequenceRecord& record, int thread) {
+  if (!record.constrained) return TokenMask();
+  std::vector<uint32_t>& mask = masks_[static_cast<size_t>(thread)];
+  if (Status filled = record.constrained->state->fill(mask); !filled.ok()) return filled.failure();
+  for (const TokenId token : record.constrained->masked) {
+    if (token >= 0 && token < vocab_size_) mask[static_cast<size_t>(token) / 32] &= ~(1U << (token % 32));
+  }
+  return TokenMask(mask);
+}
+
 void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome,
                                 int thread) {
   outcome.sampled.clear();
   outcome.failure.clear();
   const SeqId seq = plan_->scheduled[static_cast<size_t>(row.scheduled)].seq;
-  const SequenceRecord& record = sequences_.at(seq);
+  SequenceRecord& record = sequences_.at(seq);
   const SamplingParams& params = record.sampling.params();
   SamplerWorkspace& workspace = sampler_workspaces_[static_cast<size_t>(thread)];
   const int64_t next = int64_t{row.position} + 1;
@@ -148,10 +171,15 @@ void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, Ro
   }
   if (!row.sample) return;
 
+  const Result<TokenMask> allowed = allowed_tokens(record, thread);
+  if (!allowed.ok()) {
+    outcome.failure = allowed.failure().message;
+    return;
+  }
   if (record.beams != nullptr) {
     BeamSearch& search = record.beams->search;
     const Status filled = fill_beam_row(logits, record.sampling, search.candidates_per_row(), workspace,
-                                        search.row(record.sampling.sample_index()));
+                                        search.row(record.sampling.sample_index()), *allowed);
     if (!filled.ok()) outcome.failure = filled.failure().message;
     return;
   }
@@ -159,8 +187,8 @@ void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, Ro
   // The first token after the prompt is drawn once for each of the request's samples, all from this row.
   const int32_t num_samples = record.sampling.num_generated() == 0 ? params.n : 1;
   for (int32_t i = 0; i < num_samples; ++i) {
-    auto drawn = i == 0 ? sample_token(logits, record.sampling, next, workspace)
-                        : sample_token(logits, record.sampling.fork(i), next, workspace);
+    auto drawn = i == 0 ? sample_token(logits, record.sampling, next, workspace, *allowed)
+                        : sample_token(logits, record.sampling.fork(i), next, workspace, *allowed);
     if (!drawn.ok()) {
       outcome.failure = drawn.failure().message;
       return;
@@ -192,9 +220,7 @@ void LocalExecutor::collect(const LogitRow& row, RowOutcome& outcome) {
     result_.forks.push_back({seq, child});
   }
   for (auto& token : outcome.sampled) {
-    SequenceRecord& record = sequences_.at(token.seq);
-    record.tokens.push_back(token.token);
-    record.sampling.append(token.token);
+    token.completes = append(sequences_.at(token.seq), token.token);
     result_.sampled.push_back(std::move(token));
   }
 }
@@ -232,9 +258,7 @@ void LocalExecutor::advance(BeamGroup& group) {
   }
   for (const int32_t slot : step.dropped) result_.dropped.push_back(group.first + slot);
   for (const auto& [slot, token, logprob] : step.tokens) {
-    SequenceRecord& record = sequences_.at(group.first + slot);
-    record.tokens.push_back(token);
-    record.sampling.append(token);
+    append(sequences_.at(group.first + slot), token);
     result_.sampled.push_back({group.first + slot, token, logprob, {}});
   }
 }

@@ -64,6 +64,7 @@ class LocalExecutor : public Executor {
   };
 
   void compute_rows(std::span<const LogitRow> rows, const TensorView& hidden);
+  Result<TokenMask> allowed_tokens(SequenceRecord& record, int thread);
   void process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome, int thread);
   void collect(const LogitRow& row, RowOutcome& outcome);
   void note(std::string_view event, double begin_s, int64_t rows);
@@ -85,6 +86,7 @@ class LocalExecutor : public Executor {
   std::optional<TextPooler> text_pooler_;             // for pooling models, instead of logits
   Buffer logits_;                                     // [kLogitRowsAtOnce, vocab_size] float32
   std::vector<SamplerWorkspace> sampler_workspaces_;  // one per thread
+  std::vector<std::vector<uint32_t>> masks_;          // of constrained sequences, one per thread
   std::vector<int32_t> row_indices_;
   std::vector<RowOutcome> outcomes_;
   const StepPlan* plan_ = nullptr;

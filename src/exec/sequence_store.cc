@@ -4,6 +4,15 @@
 #include "base/strings.h"
 
 namespace quire {
+namespace {
+
+std::optional<ConstrainedOutput> constrained_output(const SequenceInit& init) {
+  if (init.constraint == nullptr) return std::nullopt;
+  return ConstrainedOutput(init.constraint->start(),
+                           init.sampling->ignore_eos ? init.end_token_ids : std::vector<TokenId>());
+}
+
+}  // namespace
 
 SequenceStore::SequenceStore(int32_t num_groups, int32_t vocab_size)
     : num_groups_(num_groups), vocab_size_(vocab_size) {}
@@ -16,6 +25,7 @@ void SequenceStore::apply(const StepPlan& plan) {
                        .num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size()),
                        .block_tables = std::vector<std::vector<BlockId>>(static_cast<size_t>(num_groups_)),
                        .sampling = sampling_state(init),
+                       .constrained = constrained_output(init),
                        .pooling = init.pooling,
                        .pooled = {},
                        .beams = nullptr});

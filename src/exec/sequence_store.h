@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "contract/step_plan.h"
@@ -21,11 +22,29 @@ struct BeamGroup {
   size_t num_rows = 0;  // active beams whose rows of that step are complete
 };
 
+// State of a constrained sequence. A copy is a clone, for another sequence.
+struct ConstrainedOutput {
+  std::unique_ptr<ConstraintState> state;
+  std::vector<TokenId> masked;  // end tokens that the request ignores
+
+  ConstrainedOutput(std::unique_ptr<ConstraintState> start, std::vector<TokenId> masked_tokens)
+      : state(std::move(start)), masked(std::move(masked_tokens)) {}
+  ConstrainedOutput(const ConstrainedOutput& other) : state(other.state->clone()), masked(other.masked) {}
+  ConstrainedOutput& operator=(const ConstrainedOutput& other) {
+    if (this != &other) *this = ConstrainedOutput(other);
+    return *this;
+  }
+  ConstrainedOutput(ConstrainedOutput&&) = default;
+  ConstrainedOutput& operator=(ConstrainedOutput&&) = default;
+  ~ConstrainedOutput() = default;
+};
+
 struct SequenceRecord {
   std::vector<TokenId> tokens;  // prompt, then generated tokens
   int32_t num_prompt_tokens = 0;
   std::vector<std::vector<BlockId>> block_tables;  // [groups][blocks]
   SamplingState sampling;
+  std::optional<ConstrainedOutput> constrained;
   std::optional<PoolingRequest> pooling;
   std::vector<float> pooled;         // sum over the computed tokens so far (TextPooler)
   std::shared_ptr<BeamGroup> beams;  // shared by the request's beams; null without beam search

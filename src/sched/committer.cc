@@ -194,6 +194,7 @@ void Committer::append_tokens(Sequence& sequence, std::span<const SampledToken> 
     const TokenId token = tokens[count++].token;
     sequence.token_ids.push_back(token);
     reason = check_end(sequence, token, stop_token);
+    if (reason != FinishReason::kStop && tokens[count - 1].completes) reason = FinishReason::kStop;
   }
   state_.queues.charge_generated(*sequence.group, static_cast<int64_t>(count));
   SequenceUpdate& update =

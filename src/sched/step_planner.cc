@@ -22,6 +22,7 @@ void append_init(const Sequence& sequence, StepPlan& plan) {
   init.end_token_ids = group.request.end_token_ids;
   init.seed = group.request.seed;
   init.adapter = group.request.adapter;
+  init.constraint = group.request.constraint;
   init.pooling = group.request.pooling;
 }
 
