@@ -115,6 +115,31 @@ SAMPLING = {
     "early_stopping": one_of("When a beam search ends.", {"type": "boolean"}, {"const": "never"}),
 }
 
+SCHEMA = one_of("A JSON Schema, or its text.", {"type": "object"}, {"type": "boolean"}, TEXT)
+CHOICES = array("Texts, one of which is the output.", TEXT)
+GRAMMAR = string("A grammar in EBNF or GBNF.")
+REGEX = string("A regular expression that the whole output matches.")
+# At most one of these per request.
+CONSTRAINTS = {
+    "response_format": {"type": "object", "required": ["type"], "description": "A constraint on the output.", "properties": {
+        "type": string("json_object takes an optional schema, as in llama.cpp.", choices=["text", "json_object", "json_schema", "structural_tag"]),
+        "json_schema": {"type": "object", "description": "With json_schema.", "required": ["schema"], "properties": {
+            "name": TEXT, "schema": SCHEMA, "strict": boolean("Refuse unknown keywords.", False)}},
+        "schema": SCHEMA}},
+    "structured_outputs": {"type": "object", "description": "A constraint on the output, under vLLM's names; exactly one of them.", "properties": {
+        "json": SCHEMA, "regex": REGEX, "choice": CHOICES, "grammar": GRAMMAR, "json_object": boolean("Any JSON object."),
+        "structural_tag": one_of("Triggers in free text begin constrained parts.", {"type": "object"}, TEXT),
+        "disable_any_whitespace": boolean("JSON without white space except one blank after commas and colons.", False)}},
+    "guided_json": SCHEMA,
+    "guided_regex": REGEX,
+    "guided_choice": CHOICES,
+    "guided_grammar": GRAMMAR,
+    "json_schema": SCHEMA,
+    "grammar": GRAMMAR,
+    "ebnf": GRAMMAR,
+    "regex": REGEX,
+}
+
 GENERATION = {
     **SAMPLING,
     "stream": boolean("Send the output as server-sent events.", False),
@@ -122,7 +147,7 @@ GENERATION = {
         "include_usage": boolean("Send the usage in a last event.", False),
         "continuous_usage_stats": boolean("Send the usage in each event. Needs include_usage.", False),
         "include_timings": boolean("Send the times of the engine with the usage of the last event. Needs include_usage.", False)}},
-    "response_format": {"type": "object", "required": ["type"], "properties": {"type": {"const": "text"}}, "description": "Only {\"type\": \"text\"} is supported."},
+    **CONSTRAINTS,
     "prompt_logprobs": integer("Log-probabilities of the prompt's tokens with this many alternatives; -1 = the whole vocabulary. Not with stream.", -1),
     "return_token_ids": boolean("Whether choices contain prompt_token_ids and token_ids.", False),
     "return_tokens_as_token_ids": boolean("Write tokens of log-probabilities as \"token_id:ID\".", False),

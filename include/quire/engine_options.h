@@ -62,10 +62,12 @@ struct EngineOptions {
   int32_t max_num_queued_requests = 4096;          // maximum waiting requests; more are rejected
   int32_t max_logprobs = 20;                       // maximum logprobs per token that a request may ask for
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
-  std::string profile;        // file for a profile of the steps, written at the end; empty = none
-  int32_t threads = 0;        // compute threads; 0 = the physical cores available to this process
-  uint64_t seed = 0;          // for requests without a seed
-  std::string chat_template;  // file that replaces the model's chat template
+  int64_t grammar_cache_size = int64_t{256}
+                               << 20;  // bytes for compiled output constraints (JSON Schemas, ...)
+  std::string profile;                 // file for a profile of the steps, written at the end; empty = none
+  int32_t threads = 0;                 // compute threads; 0 = the physical cores available to this process
+  uint64_t seed = 0;                   // for requests without a seed
+  std::string chat_template;           // file that replaces the model's chat template
   // Sampling defaults: auto (the model's generation_config.json) or none (neutral defaults).
   std::string generation_config = "auto";
 };

@@ -19,6 +19,27 @@ enum class EarlyStopping : uint8_t {
   kNever,  // no active beam can reach a better score than the worst finished hypothesis at any length
 };
 
+// A constraint that the whole output obeys (vLLM: StructuredOutputsParams).
+struct StructuredOutputs {
+  enum class Kind : uint8_t {
+    kJsonObject,     // any JSON object; `text` is empty
+    kJsonSchema,     // a JSON Schema, as JSON text
+    kRegex,          // a regular expression that the whole output matches
+    kChoice,         // a JSON array of strings, one of which is the output
+    kGrammar,        // EBNF or GBNF
+    kStructuralTag,  // JSON: text in which triggers begin constrained parts
+  };
+
+  Kind kind = Kind::kJsonObject;
+  std::string text = {};
+  // For JSON: no white space except one blank after each comma and colon.
+  bool disable_any_whitespace = false;
+  bool strict = false;                       // unknown keywords and formats of a schema are refused
+  std::string field = "structured_outputs";  // name of the request's field, for messages
+
+  friend bool operator==(const StructuredOutputs&, const StructuredOutputs&) = default;
+};
+
 struct SamplingParams {
   int32_t n = 1;             // number of outputs
   int32_t max_tokens = 16;   // maximum number of generated tokens; 0 = score the prompt only (with echo)
@@ -46,6 +67,7 @@ struct SamplingParams {
   int32_t beam_width = 0;  // best_of in the API; 0 = n
   float length_penalty = 1.0F;
   EarlyStopping early_stopping = EarlyStopping::kNo;
+  std::optional<StructuredOutputs> structured_outputs;
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;
 

@@ -270,6 +270,19 @@ void assign(SamplingParams& owner, std::optional<T> SamplingParams::*field, nb::
   owner.*field = checked<T>(value, name);
 }
 
+StructuredOutputs to_constraint(const nb::dict& fields) {
+  using Kind = StructuredOutputs::Kind;
+  static const std::map<std::string, Kind> kinds = {
+      {"json", Kind::kJsonSchema},        {"regex", Kind::kRegex},
+      {"choice", Kind::kChoice},          {"grammar", Kind::kGrammar},
+      {"json_object", Kind::kJsonObject}, {"structural_tag", Kind::kStructuralTag}};
+  StructuredOutputs constraint;
+  constraint.kind = choice(kinds, fields["kind"], "structured_outputs");
+  constraint.text = checked<std::string>(fields["text"], "structured_outputs");
+  constraint.disable_any_whitespace = checked<bool>(fields["disable_any_whitespace"], "structured_outputs");
+  return constraint;
+}
+
 void assign_list(SamplingParams& params, const std::string& name, nb::handle value) {
   if (name == "stop") {
     for (const nb::handle text : value) params.stop.push_back(checked<std::string>(text, name));
@@ -280,6 +293,8 @@ void assign_list(SamplingParams& params, const std::string& name, nb::handle val
   } else if (name == "logit_bias") {
     for (const auto [token, bias] : checked<nb::dict>(value, name))
       params.logit_bias.emplace_back(checked<TokenId>(token, name), checked<float>(bias, name));
+  } else if (name == "structured_outputs") {
+    params.structured_outputs = to_constraint(checked<nb::dict>(value, name));
   } else if (name == "early_stopping") {
     params.early_stopping = choice<EarlyStopping>(
         {{"no", EarlyStopping::kNo}, {"yes", EarlyStopping::kYes}, {"never", EarlyStopping::kNever}}, value,

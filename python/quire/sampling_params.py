@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json as _json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -32,12 +33,24 @@ class SamplingType(IntEnum):
     RANDOM_SEED = 2
 
 
+_KINDS = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+
+
 @dataclass
 class StructuredOutputsParams:
-    """Constraints on the output's form. Exactly one of `json`, `regex`, `choice`, `grammar`, `json_object` and
+    """A constraint that the whole output obeys. Exactly one of `json`, `regex`, `choice`, `grammar`, `json_object` and
     `structural_tag` must be given.
 
-    The engine cannot enforce constraints yet, so a request with this parameter raises `UnsupportedError`.
+    Attributes:
+        json: A JSON Schema: a dictionary or its text.
+        regex: A regular expression.
+        choice: Texts, one of which is the output.
+        grammar: EBNF or GBNF.
+        json_object: True: any JSON object.
+        structural_tag: JSON text: triggers in free text begin constrained parts.
+        disable_any_whitespace: JSON has no white space except one blank after each comma and colon.
+        disable_additional_properties: Not supported: put `additionalProperties` into the schema.
+        whitespace_pattern: Not supported.
     """
 
     json: Union[str, dict[str, Any], None] = None
@@ -51,11 +64,25 @@ class StructuredOutputsParams:
     structural_tag: str | None = None
 
     def __post_init__(self) -> None:
-        kinds = ("json", "regex", "choice", "grammar", "json_object", "structural_tag")
+        kinds = _KINDS
         given = [kind for kind in kinds if getattr(self, kind) is not None]
         if len(given) != 1:
             raise ValidationError(f"structured outputs need exactly one of {', '.join(kinds)}; "
                                   f"given: {', '.join(given) or 'none'}")
+
+    def _to_core(self) -> dict[str, Any] | None:
+        """The fields of the engine's record; None if `json_object` is False."""
+        for name in ("disable_additional_properties", "whitespace_pattern"):
+            if getattr(self, name):
+                raise UnsupportedError(f"StructuredOutputsParams.{name} is not supported; put it into the schema")
+        kind = next(kind for kind in _KINDS if getattr(self, kind) is not None)
+        value = getattr(self, kind)
+        if kind == "json_object" and not value:
+            return None
+        if kind == "choice" or isinstance(value, dict):
+            value = _json.dumps(value)
+        return {"kind": kind, "text": "" if kind == "json_object" else value,
+                "disable_any_whitespace": bool(self.disable_any_whitespace)}
 
 
 def _fits_64_bits(value: Any) -> bool:
@@ -80,7 +107,6 @@ _NUMBERS = ("presence_penalty", "frequency_penalty", "repetition_penalty", "temp
 # Parameters of vLLM that the engine does not implement, with the value that leaves each off.
 _UNSUPPORTED: dict[str, Any] = {
     "bad_words": None,
-    "structured_outputs": None,
     "thinking_token_budget": None,
     "repetition_detection": None,
     "logprob_token_ids": None,
@@ -124,9 +150,10 @@ class SamplingParams:
         logit_bias: Token id to bias in [-100, 100], added to the logits.
         allowed_token_ids: All other tokens are excluded.
         skip_reading_prefix_cache: Compute the whole prompt.
+        structured_outputs: A constraint that every output obeys.
         extra_args: Ignored. Integers in it must have at most 64 bits.
 
-    `bad_words`, `structured_outputs`, `thinking_token_budget`, `repetition_detection`, `logprob_token_ids`,
+    `bad_words`, `thinking_token_budget`, `repetition_detection`, `logprob_token_ids`,
     `prompt_logprob_token_ids`, `prompt_logprob_start`, `trace_decode_token_ids` and `watermarking` exist in vLLM
     only: a request that sets one raises `UnsupportedError`.
     """
@@ -279,6 +306,8 @@ class SamplingParams:
             fields["allowed_token_ids"] = list(self.allowed_token_ids)
         if self.logit_bias:
             fields["logit_bias"] = self.logit_bias
+        if self.structured_outputs is not None and (constraint := self.structured_outputs._to_core()):
+            fields["structured_outputs"] = constraint
         return _core.SamplingParams(fields)
 
 
@@ -333,8 +362,6 @@ class BeamSearchParams:
             raise ValidationError(f"max_tokens must be at least 1, but is {self.max_tokens!r}")
 
     def _to_core(self) -> _core.SamplingParams:
-        if self.structured_outputs is not None:
-            raise UnsupportedError("BeamSearchParams.structured_outputs is not supported; leave it at None")
         fields: dict[str, Any] = {
             "n": self.beam_width,
             "use_beam_search": True,
@@ -349,4 +376,6 @@ class BeamSearchParams:
         }
         if self.allowed_token_ids is not None:
             fields["allowed_token_ids"] = self.allowed_token_ids
+        if self.structured_outputs is not None and (constraint := self.structured_outputs._to_core()):
+            fields["structured_outputs"] = constraint
         return _core.SamplingParams(fields)

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "cli/constraint_flags.h"
 #include "cli/progress.h"
 #include "engine/beam_defaults.h"
 #include "engine/engine.h"
@@ -171,6 +172,9 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Maximum number of waiting requests; further requests are rejected");
   add("--max-logprobs", config.max_logprobs,
       "Maximum number of logprobs per token that a request may ask for");
+  add("--grammar-cache-size", config.grammar_cache_size,
+      "Memory for compiled output constraints (JSON Schemas, regular expressions, grammars)")
+      ->transform(byte_size());
   command
       .add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
                 "Reuse KV cache blocks of equal prompt prefixes (default: on)")
@@ -228,6 +232,7 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& f) {
   add("--sampling-seed", f.sampling_seed, "Seed of the samples of each prompt");
   add("--stop", f.stop, "Stop string; can be given several times");
   add("--stop-token-ids", f.stop_token_ids, "Token ids that end the output");
+  add_constraint_flags(command, f.structured_outputs, group);
   add("--logprobs", f.logprobs, "Number of log-probabilities per output token");
   add("--prompt-logprobs", f.prompt_logprobs, "Number of log-probabilities per prompt token");
   command.add_flag("--use-beam-search", f.use_beam_search, "Use beam search instead of sampling")
@@ -278,6 +283,7 @@ void SamplingFlags::apply(SamplingParams& params) const {
   set(early_stopping, params.early_stopping);
   set(logprobs, params.logprobs);
   set(prompt_logprobs, params.prompt_logprobs);
+  if (structured_outputs) params.structured_outputs = structured_outputs;
   if (!stop.empty()) params.stop = stop;
   if (!stop_token_ids.empty()) params.stop_token_ids.assign(stop_token_ids.begin(), stop_token_ids.end());
   params.ignore_eos = params.ignore_eos || ignore_eos;

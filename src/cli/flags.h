@@ -48,6 +48,7 @@ struct SamplingFlags {
   bool ignore_eos = false;
   bool include_stop_str_in_output = false;
   bool keep_special_tokens = false;
+  std::optional<StructuredOutputs> structured_outputs;
 
   void apply(SamplingParams& params) const;
 };

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/beam_defaults.h"
+#include "server/openai/constraint_fields.h"
 #include "text/chat/messages.h"
 
 namespace quire::cli {
@@ -96,11 +97,21 @@ void check_chat(const std::string& line) {
   if (const auto request = read_chat_request(*object); !request.ok()) throw Error(request.failure().message);
 }
 
+// The constraint under the names that the server knows. It replaces that of the command line.
+void take_constraint(const std::string& line, SamplingParams& params) {
+  const Json object = Json::parse(line);  // keeps the order of a schema's properties
+  FieldReader fields(object);
+  std::optional<StructuredOutputs> constraint = read_constraint(fields);
+  if (!fields.ok()) throw Error(fields.failure().message);
+  if (constraint) params.structured_outputs = std::move(constraint);
+}
+
 PromptEntry parse_entry(const json& object, const std::string& line, const SamplingParams& defaults) {
   if (!object.is_object()) throw Error("The line must be a JSON object.");
   PromptEntry entry;
   entry.params = defaults;
   take_sampling(object, entry.params);
+  take_constraint(line, entry.params);
   take(object, "prompt", entry.text);
   take(object, "prompt_token_ids", entry.token_ids);
   if (const auto it = object.find("messages"); it != object.end() && !it->is_null()) {

@@ -32,6 +32,7 @@ constexpr Range kRanges[] = {
     {"--max-num-partial-prefills", &EngineConfig::max_num_partial_prefills, 0, kAny, "for no limit"},
     {"--max-num-queued-reqs", &EngineConfig::max_num_queued_requests, 1, kAny, ""},
     {"--max-logprobs", &EngineConfig::max_logprobs, -1, kAny, "for the whole vocabulary"},
+    {"--grammar-cache-size", &EngineConfig::grammar_cache_size, 0, kAny, "to keep only the last constraint"},
     {"--swap-space", &EngineConfig::swap_space, 0, kAny, "for none"},
     {"--kv-disk-cache-size", &EngineConfig::kv_disk_cache_size, 0, kAny, "for none"},
     {"--ttft-slo", &EngineConfig::ttft_slo, 0, kAny, "for none"},

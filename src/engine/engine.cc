@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "base/thread_name.h"
+#include "engine/constraint_compiler.h"
 #include "engine/engine_core.h"
 #include "engine/engine_view.h"
 #include "engine/loader.h"
@@ -143,6 +144,7 @@ struct Engine::Impl {
   MetricsRegistry metrics;
   std::atomic<int32_t> num_unstarted{0};  // the queue: submitted requests that have neither started nor ended
   EngineCore core;                        // engine thread only, once it runs
+  ConstraintCompiler constraints;
   RequestAdmission admission;
 
   mutable std::mutex mutex;  // guards the mailbox, the snapshot and the failure, never the core
@@ -178,7 +180,9 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
       core(model->scheduler, model->layout,
            hooks.executor ? hooks.executor(model->runtime->executor()) : model->runtime->executor(),
            model->tokenizer.get(), metrics, model->info, config.seed, num_unstarted, hooks),
-      admission(model->info, config, core, num_unstarted) {
+      constraints(model->tokenizer.get(), model->info.vocab_size, model->info.end_token_ids,
+                  static_cast<size_t>(config.grammar_cache_size)),
+      admission(model->info, config, constraints, core, num_unstarted) {
   core.restore_disk(model->stored_blocks);
   model->stored_blocks = {};
   core.on_disk_outcome([this] {
@@ -466,6 +470,10 @@ const ChatTemplates& Engine::chat_templates() const {
 }
 const SamplingParams& Engine::default_sampling() const {
   return impl_->model->default_sampling;
+}
+
+Result<SharedConstraint> Engine::compile(const StructuredOutputs& spec) {
+  return impl_->constraints.compile(spec);
 }
 
 Result<RequestId> Engine::submit(Request request, OutputSink sink) {

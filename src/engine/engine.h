@@ -17,6 +17,7 @@
 #include "base/error.h"
 #include "base/metrics.h"
 #include "contract/engine_config.h"
+#include "contract/output_constraint.h"
 #include "contract/request.h"
 #include "contract/sampling_params.h"
 #include "engine/engine_types.h"
@@ -44,6 +45,9 @@ class Engine final : public RequestPort {
   const ChatTemplates& chat_templates() const;
   // Sampling defaults of this model (generation_config.json), to be overridden by the request's fields.
   const SamplingParams& default_sampling() const;
+
+  // The constraint of a specification, for Request::constraint. May take as long as grammar/limits.h allows.
+  Result<SharedConstraint> compile(const StructuredOutputs& spec);
 
   // Checks the requests (ranges, lengths against model and pool, room in the queue) and passes them to the
   // engine thread. Whatever can be refused is refused here.

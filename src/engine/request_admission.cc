@@ -1,12 +1,14 @@
 #include "engine/request_admission.h"
 
+#include <utility>
+
 #include "base/counted.h"
 #include "base/strings.h"
 #include "sample/validate.h"
 
 namespace quire {
 
-Status RequestAdmission::admit(const std::vector<Submission>& requests) {
+Status RequestAdmission::admit(std::vector<Submission>& requests) {
   const auto count = static_cast<int32_t>(requests.size());
   Status status = check_all(requests);
   if (status.ok()) status = enter_queue(count);
@@ -14,7 +16,7 @@ Status RequestAdmission::admit(const std::vector<Submission>& requests) {
   return status;
 }
 
-Status RequestAdmission::check_all(const std::vector<Submission>& requests) {
+Status RequestAdmission::check_all(std::vector<Submission>& requests) {
   for (size_t i = 0; i < requests.size(); ++i) {
     Status status = check(requests[i].request);
     if (status.ok()) continue;
@@ -25,7 +27,7 @@ Status RequestAdmission::check_all(const std::vector<Submission>& requests) {
   return {};
 }
 
-Status RequestAdmission::check(const Request& request) {
+Status RequestAdmission::check(Request& request) {
   if (Status status = check_task(request); !status.ok()) return status;
   const int32_t vocab_size = model_.vocab_size;
   for (const TokenId id : request.prompt_token_ids) {
@@ -37,7 +39,17 @@ Status RequestAdmission::check(const Request& request) {
     }
   }
   if (Status status = check_sampling(request.sampling); !status.ok()) return status;
-  return core_.check(request);
+  if (Status status = core_.check(request); !status.ok()) return status;
+  return compile_constraint(request);
+}
+
+Status RequestAdmission::compile_constraint(Request& request) {
+  const std::optional<StructuredOutputs>& wanted = request.sampling->structured_outputs;
+  if (!wanted || request.constraint != nullptr) return {};
+  Result<SharedConstraint> compiled = constraints_.compile(*wanted);
+  if (!compiled.ok()) return compiled.failure();
+  request.constraint = std::move(*compiled);
+  return {};
 }
 
 // Takes `count` places in the queue, or none.

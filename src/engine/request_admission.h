@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "contract/engine_config.h"
+#include "engine/constraint_compiler.h"
 #include "engine/engine_core.h"
 #include "engine/engine_types.h"
 #include "engine/request_batch.h"
@@ -18,21 +19,25 @@ namespace quire {
 
 class RequestAdmission {
  public:
-  // model, core and num_unstarted, the number of requests in the queue (EngineCore), outlive this.
-  RequestAdmission(const ModelInfo& model, const EngineConfig& config, EngineCore& core,
-                   std::atomic<int32_t>& num_unstarted)
+  // model, constraints, core and num_unstarted, the number of requests in the queue (EngineCore), outlive
+  // this.
+  RequestAdmission(const ModelInfo& model, const EngineConfig& config, ConstraintCompiler& constraints,
+                   EngineCore& core, std::atomic<int32_t>& num_unstarted)
       : model_(model),
         max_logprobs_(config.max_logprobs),
         max_queued_(config.max_num_queued_requests),
+        constraints_(constraints),
         core_(core),
         num_unstarted_(num_unstarted) {}
 
   // Accepts all requests, which then are in the queue, or none. The metrics count those that are refused.
-  Status admit(const std::vector<Submission>& requests);
+  // Compiles the constraints that a request asks for, unless its caller has done that.
+  Status admit(std::vector<Submission>& requests);
 
  private:
-  Status check_all(const std::vector<Submission>& requests);
-  Status check(const Request& request);
+  Status check_all(std::vector<Submission>& requests);
+  Status check(Request& request);
+  Status compile_constraint(Request& request);
   Status check_task(const Request& request) const;
   Status check_sampling(const SharedSamplingParams& params);
   Status enter_queue(int32_t count);
@@ -40,6 +45,7 @@ class RequestAdmission {
   const ModelInfo& model_;
   int32_t max_logprobs_;
   int32_t max_queued_;
+  ConstraintCompiler& constraints_;
   EngineCore& core_;
   std::atomic<int32_t>& num_unstarted_;
   std::mutex checked_mutex_;

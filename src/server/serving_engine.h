@@ -55,6 +55,7 @@ class ServingEngine : public RequestPort {
   virtual Result<std::string> render_chat(ChatRequest request) const = 0;
 
   // Same as the functions of Engine.
+  virtual Result<SharedConstraint> compile(const StructuredOutputs& spec) const = 0;
   virtual bool drain(std::chrono::milliseconds timeout) = 0;
   virtual bool busy() const = 0;
   virtual std::optional<std::string> failure() const = 0;

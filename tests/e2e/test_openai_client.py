@@ -238,10 +238,3 @@ def test_a_prompt_that_is_too_long_is_told_the_numbers(client, model):
     assert str(limit) in caught.value.message
     with pytest.raises(openai.BadRequestError):
         client.chat.completions.create(model=model, messages=[{"role": "user", "content": "word " * 5000}])
-
-
-def test_constraints_are_refused_and_not_dropped(client, model):
-    with pytest.raises(openai.InternalServerError) as caught:
-        client.chat.completions.create(model=model, messages=CHAT, response_format={"type": "json_object"})
-    assert caught.value.status_code == 501
-    assert caught.value.param == "response_format"

@@ -56,7 +56,7 @@ FIELDS = {
     "priority": ([0, -3, 9], [0.5]),
     "cache_salt": (["a", "b"], [""]),
     "truncate_prompt_tokens": ([1, 20, -1], [0]),
-    "response_format": ([{"type": "text"}], [{"type": "json_object"}, {"type": 3}]),
+    "response_format": ([{"type": "text"}, {"type": "json_object"}], [{"type": "json_schema"}, {"type": 3}]),
     "stream_options": ([{"include_usage": True}, {}], [5]),
     "user": (["u", None], [4]),
     "nonsense": ([{"deep": [[[]]]}], [1]),

@@ -1,8 +1,10 @@
 """LLM: generation, chat, beam search, tokenizer, pooling, parameters and errors."""
 
+import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -216,12 +218,31 @@ def test_invalid_parameters_are_rejected(fields):
         SamplingParams(**fields)
 
 
-def test_structured_outputs_are_refused_clearly(llm):
-    params = SamplingParams(structured_outputs=StructuredOutputsParams(regex="a+"))
-    with pytest.raises(UnsupportedError, match="structured_outputs is not supported"):
-        llm.generate("Once", params)
+SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["age"],
+          "additionalProperties": False}
+
+
+@pytest.mark.parametrize("constraint, valid", [
+    ({"json": SCHEMA}, lambda text: 1 <= json.loads(text)["age"] <= 9),
+    ({"json": json.dumps(SCHEMA), "disable_any_whitespace": True}, lambda text: re.fullmatch(r'\{"age": [1-9]\}', text)),
+    ({"regex": r"[a-c]{4}"}, lambda text: re.fullmatch("[a-c]{4}", text)),
+    ({"choice": ["red", "green"]}, lambda text: text in ("red", "green")),
+    ({"grammar": 'root ::= "x" root "y" | "z"'}, lambda text: re.fullmatch("x*zy*", text)),
+])
+def test_structured_outputs_are_obeyed(llm, constraint, valid):
+    params = SamplingParams(structured_outputs=StructuredOutputsParams(**constraint), max_tokens=200, temperature=1.5, n=4, seed=3)
+    for output in llm.generate("Once", params)[0].outputs:
+        assert output.finish_reason == "stop"
+        assert valid(output.text), output.text
+
+
+def test_structured_outputs_that_cannot_be_enforced_are_refused(llm):
     with pytest.raises(ValidationError, match="exactly one"):
         StructuredOutputsParams()
+    with pytest.raises(UnsupportedError, match="whitespace_pattern"):
+        llm.generate("Once", SamplingParams(structured_outputs=StructuredOutputsParams(json={}, whitespace_pattern=" ")))
+    with pytest.raises(ValidationError, match="structured_outputs: "):
+        llm.generate("Once", SamplingParams(structured_outputs=StructuredOutputsParams(regex="a(")))
 
 
 def test_errors_of_the_engine_become_exceptions(llm):

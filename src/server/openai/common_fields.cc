@@ -32,16 +32,7 @@ struct Unsupported {
   std::string_view field;
   std::string_view feature;
 };
-constexpr std::array<Unsupported, 19> kUnsupported = {{
-    {"structured_outputs", "structured outputs"},
-    {"guided_json", "structured outputs"},
-    {"guided_regex", "structured outputs"},
-    {"guided_choice", "structured outputs"},
-    {"guided_grammar", "structured outputs"},
-    {"grammar", "structured outputs"},
-    {"json_schema", "structured outputs"},
-    {"ebnf", "structured outputs"},
-    {"regex", "structured outputs"},
+constexpr std::array<Unsupported, 10> kUnsupported = {{
     {"bad_words", "bad_words"},
     {"thinking_token_budget", "a thinking token budget"},
     {"logprob_token_ids", "logprobs of given tokens"},
@@ -197,24 +188,6 @@ void read_stream(FieldReader& fields, GenerationSpec& spec) {
   if (!inner.ok()) fields.fail(cat("stream_options: ", inner.failure().message), "stream_options");
 }
 
-void read_response_format(FieldReader& fields) {
-  const Json* format = fields.object("response_format");
-  if (format == nullptr) return;
-  const auto type = format->find("type");
-  if (type == format->end() || !type->is_string())
-    return fields.fail("response_format.type must be a string.", "response_format");
-  const auto& name = type->get_ref<const std::string&>();
-  if (name == "text") return;
-  if (name == "json_object" || name == "json_schema" || name == "structural_tag") {
-    return fields.fail(ErrorKind::kUnsupported,
-                       cat("response_format.type '", name, "' is not supported by this build."),
-                       "response_format");
-  }
-  fields.fail(
-      cat("response_format.type '", name.substr(0, 80), "' is unknown; the only supported one is 'text'."),
-      "response_format");
-}
-
 }  // namespace
 
 std::string read_model(FieldReader& fields, const ApiOptions& options) {
@@ -233,7 +206,6 @@ void read_generation_fields(FieldReader& fields, const ServingEngine& engine, Ge
   spec.sampling = engine.default_sampling();
   read_sampling(fields, engine.model(), spec.sampling);
   read_stream(fields, spec);
-  read_response_format(fields);
   spec.return_token_ids = fields.boolean("return_token_ids").value_or(false);
   spec.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
   spec.prompt_logprobs = fields.integer32("prompt_logprobs", -1);

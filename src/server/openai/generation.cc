@@ -74,6 +74,7 @@ Status GenerationResponse::submit_all() {
       request.prompt_token_ids = std::move(prompt.ids);
     }
     request.sampling = params->second;
+    request.constraint = spec_.constraint;
     request.priority = spec_.priority;
     request.client = spec_.client;
     request.cache_salt = spec_.cache_salt;

@@ -6,6 +6,7 @@
 #include "base/counted.h"
 #include "base/strings.h"
 #include "server/openai/common_fields.h"
+#include "server/openai/constraint_fields.h"
 
 namespace quire {
 namespace {
@@ -114,6 +115,21 @@ Status check_prompt_logprobs(const GenerationSpec& spec, const ModelInfo& model)
       "logprobs");
 }
 
+Status set_constraint(GenerationSpec& spec, const ServingEngine& engine,
+                      const std::optional<StructuredOutputs>& constraint) {
+  spec.sampling.structured_outputs = constraint;
+  if (!constraint) return {};
+  auto compiled = engine.compile(*constraint);
+  if (!compiled.ok()) {
+    // The parameter is the field of the request, not a part of it.
+    Failure failure = compiled.failure();
+    failure.param = failure.param.substr(0, failure.param.find('.'));
+    return failure;
+  }
+  spec.constraint = std::move(*compiled);
+  return {};
+}
+
 // Tool calls in the output are not parsed, so that a client would get them as text.
 void refuse_tools(FieldReader& fields) {
   const Json* tools = fields.any("tools");
@@ -141,6 +157,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   spec.logprobs = fields.integer32("logprobs", -1);
   const auto wanted = fields.integer32("max_tokens", 0);
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
+  const std::optional<StructuredOutputs> constraint = read_constraint(fields);
   const Json* prompt = fields.any("prompt");
   if (wanted == 0 && !spec.echo && !spec.prompt_logprobs) {
     fields.fail(
@@ -167,6 +184,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
     const bool cut = p.ids.size() != given;
     if (spec.echo && engine.has_tokenizer() && (p.text.empty() || cut)) p.text = engine.decode(p.ids, false);
   }
+  if (const Status s = set_constraint(spec, engine, constraint); !s.ok()) return s.failure();
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   return spec;
@@ -195,6 +213,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
                 "echo is not supported for chat; continue_final_message continues a message.", "echo");
   }
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
+  const std::optional<StructuredOutputs> constraint = read_constraint(fields);
   refuse_tools(fields);
   if (!fields.ok()) return fields.failure();
   auto chat = read_chat_fields(fields, options, yield_point);
@@ -226,6 +245,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
     return invalid_argument(cat("n is ", spec.sampling.n, "; the maximum is ", kMaxChoices, "."), "n");
   }
   spec.prompts.push_back(std::move(prompt));
+  if (const Status s = set_constraint(spec, engine, constraint); !s.ok()) return s.failure();
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   return spec;

@@ -44,6 +44,7 @@ struct GenerationSpec : RequestLabels {
   bool chat = false;
   std::vector<PromptInput> prompts;
   SamplingParams sampling;  // except for max_tokens, which each prompt has
+  SharedConstraint constraint;
 
   bool stream = false;
   bool include_usage = false;

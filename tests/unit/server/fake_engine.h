@@ -45,6 +45,9 @@ class FakeEngine final : public ServingEngine {
   size_t max_token_bytes() const override { return 1; }
   std::string token_name(TokenId id) const override { return "<" + std::to_string(id) + ">"; }
   Result<std::string> render_chat(ChatRequest request) const override;
+  Result<SharedConstraint> compile(const StructuredOutputs& spec) const override {
+    return invalid_argument("the fake engine compiles nothing", spec.field);
+  }
   Result<RequestId> submit(std::vector<Submission> requests) override;
   void abort(RequestId first, size_t count) override;
   bool drain(std::chrono::milliseconds timeout) override;

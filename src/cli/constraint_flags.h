@@ -1,0 +1,16 @@
+// The flags that constrain an output: --json-schema, --regex, --grammar.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <optional>
+#include <string>
+
+#include "quire/sampling_params.h"
+
+namespace quire::cli {
+
+// Adds the flags, of which one can be given. `constraint` must outlive the parse.
+void add_constraint_flags(CLI::App& command, std::optional<StructuredOutputs>& constraint,
+                          const std::string& group);
+
+}  // namespace quire::cli

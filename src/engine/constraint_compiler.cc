@@ -1,0 +1,121 @@
+#include "engine/constraint_compiler.h"
+
+#include <exception>
+#include <utility>
+
+#include "base/strings.h"
+#include "grammar/compile.h"
+#include "grammar/parse_constraint.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace quire {
+namespace {
+
+// A refusal occupies little, but a client can send any number of wrong specifications.
+constexpr size_t kBytesOfEntry = 512;
+
+std::string key_of(const StructuredOutputs& spec) {
+  return cat(static_cast<int>(spec.kind), spec.disable_any_whitespace ? "w" : "", spec.strict ? "s" : "", ":",
+             spec.text);
+}
+
+// The special tokens that a grammar may name. `tokenizer` must outlive them.
+grammar::SpecialTokens special_tokens(const Tokenizer& tokenizer) {
+  grammar::SpecialTokens tokens;
+  tokens.find = [&tokenizer](std::string_view text) {
+    const std::optional<TokenId> id = tokenizer.token_to_id(text);
+    return id && tokenizer.is_special(*id) ? id : std::nullopt;
+  };
+  tokens.contains = [&tokenizer](int64_t id) {
+    return id >= 0 && id < static_cast<int64_t>(tokenizer.vocab_size()) &&
+           tokenizer.is_special(static_cast<TokenId>(id));
+  };
+  return tokens;
+}
+
+}  // namespace
+
+size_t ConstraintCompiler::Entry::size() const {
+  const bool compiled = result && result->ok();
+  return kBytesOfEntry + key.size() + (compiled ? result->value()->memory() : 0);
+}
+
+ConstraintCompiler::ConstraintCompiler(const Tokenizer* tokenizer, int32_t vocab_size,
+                                       std::vector<TokenId> end_token_ids, size_t cache_bytes)
+    : tokenizer_(tokenizer),
+      vocab_size_(vocab_size),
+      end_token_ids_(std::move(end_token_ids)),
+      cache_bytes_(cache_bytes) {}
+
+Result<SharedConstraint> ConstraintCompiler::compile(const StructuredOutputs& spec) {
+  if (tokenizer_ == nullptr) {
+    return invalid_argument(
+        cat(spec.field, " needs a tokenizer, and this model has none: its outputs are token ids."),
+        spec.field);
+  }
+  Result<SharedConstraint> result = find_or_compile(spec);
+  if (result.ok()) return result;
+  return Failure{result.failure().kind, cat(spec.field, ": ", result.failure().message), spec.field};
+}
+
+Result<SharedConstraint> ConstraintCompiler::find_or_compile(const StructuredOutputs& spec) {
+  std::string key = key_of(spec);
+  std::shared_ptr<Entry> entry;
+  {
+    std::unique_lock lock(mutex_);
+    if (const auto known = by_key_.find(key); known != by_key_.end()) {
+      entry = *known->second;
+      entries_.splice(entries_.begin(), entries_, known->second);
+      compiled_.wait(lock, [&entry] { return entry->result.has_value(); });
+      return *entry->result;
+    }
+    entry = std::make_shared<Entry>(Entry{std::move(key), std::nullopt});
+    entries_.push_front(entry);
+    by_key_[entry->key] = entries_.begin();
+  }
+  Result<SharedConstraint> result = compile_new(spec);
+  const std::lock_guard lock(mutex_);
+  entry->result = result;
+  compiled_.notify_all();
+  // Memory that was short may be there the next time.
+  if (!result.ok() && result.failure().kind == ErrorKind::kInternal) {
+    const auto it = by_key_.find(entry->key);
+    const auto place = it->second;
+    by_key_.erase(it);
+    entries_.erase(place);
+  }
+  drop_old();
+  return result;
+}
+
+Result<SharedConstraint> ConstraintCompiler::compile_new(const StructuredOutputs& spec) try {
+  const Result<grammar::Grammar> parsed = grammar::parse_constraint(spec, special_tokens(*tokenizer_));
+  if (!parsed.ok()) return parsed.failure();
+  auto compiled = grammar::compile(*parsed, token_table());
+  if (!compiled.ok()) return compiled.failure();
+  return SharedConstraint(std::move(*compiled));
+} catch (const std::exception& e) {
+  return Failure{ErrorKind::kInternal, cat("it could not be compiled: ", e.what()), {}};
+}
+
+std::shared_ptr<const grammar::TokenTable> ConstraintCompiler::token_table() {
+  const std::lock_guard lock(table_mutex_);
+  if (table_ == nullptr) {
+    table_ =
+        grammar::TokenTable::from_tokenizer(*tokenizer_, static_cast<size_t>(vocab_size_), end_token_ids_);
+  }
+  return table_;
+}
+
+// Keeps at least the entry that was used last. Adds up all sizes, because constraints grow with their caches.
+void ConstraintCompiler::drop_old() {
+  size_t bytes = 0;
+  for (auto it = entries_.begin(); it != entries_.end();) {
+    bytes += (*it)->size();
+    const bool drop = it != entries_.begin() && bytes > cache_bytes_ && (*it)->result;
+    if (drop) by_key_.erase((*it)->key);
+    it = drop ? entries_.erase(it) : std::next(it);
+  }
+}
+
+}  // namespace quire

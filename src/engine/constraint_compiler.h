@@ -1,0 +1,67 @@
+// Compiles the constraints of requests for one model and keeps those that were used last. Owned by the
+// engine; called on the threads of callers, several at once.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.h"
+#include "contract/ids.h"
+#include "contract/output_constraint.h"
+#include "contract/sampling_params.h"
+
+namespace quire {
+
+class Tokenizer;
+
+namespace grammar {
+class TokenTable;
+}
+
+class ConstraintCompiler {
+ public:
+  // tokenizer: null for a model without one, which has no constraints; otherwise it outlives this.
+  // cache_bytes: for compiled constraints; those that requests use may take more.
+  ConstraintCompiler(const Tokenizer* tokenizer, int32_t vocab_size, std::vector<TokenId> end_token_ids,
+                     size_t cache_bytes);
+
+  // The same specification gives the same object while it is cached, and is compiled once if several threads
+  // ask for it. A refusal is cached too. The failure names the field, and what in the specification is
+  // wrong or not supported.
+  Result<SharedConstraint> compile(const StructuredOutputs& spec);
+
+ private:
+  // A specification, which has no field in its messages, and what it is.
+  struct Entry {
+    std::string key;
+    std::optional<Result<SharedConstraint>> result;  // nullopt while it is compiled
+    size_t size() const;
+  };
+  using Entries = std::list<std::shared_ptr<Entry>>;
+
+  Result<SharedConstraint> find_or_compile(const StructuredOutputs& spec);
+  Result<SharedConstraint> compile_new(const StructuredOutputs& spec);
+  std::shared_ptr<const grammar::TokenTable> token_table();
+  void drop_old();
+
+  const Tokenizer* tokenizer_;
+  int32_t vocab_size_;
+  std::vector<TokenId> end_token_ids_;
+  size_t cache_bytes_;
+  std::mutex mutex_;  // guards the following
+  std::condition_variable compiled_;
+  Entries entries_;                                                 // the most recent first
+  std::unordered_map<std::string_view, Entries::iterator> by_key_;  // keys of entries_
+  std::mutex table_mutex_;                                          // guards table_
+  std::shared_ptr<const grammar::TokenTable> table_;                // built by the first constraint
+};
+
+}  // namespace quire
