@@ -120,12 +120,15 @@ Regular bytes(const ByteSet& set) {
 }
 
 Regular text(std::string_view value) {
+  // Long texts share the nodes of their bytes.
+  static const std::array<Regular, 256> bytes_of_texts = [] {
+    std::array<Regular, 256> nodes;
+    for (uint32_t byte = 0; byte < 256; ++byte) nodes[byte] = byte_range(byte, byte);
+    return nodes;
+  }();
   std::vector<Regular> parts;
   parts.reserve(value.size());
-  for (const char c : value) {
-    const auto byte = static_cast<uint8_t>(c);
-    parts.push_back(byte_range(byte, byte));
-  }
+  for (const char c : value) parts.push_back(bytes_of_texts[static_cast<uint8_t>(c)]);
   return concat(std::move(parts));
 }
 
