@@ -129,6 +129,27 @@ Grammar object_of(int properties) {
   return grammar;
 }
 
+// An object with any of these keys, or others with any value, in any order.
+Grammar open_object(int properties) {
+  Grammar grammar;
+  const Symbol any = add_json(grammar);
+  const Symbol ws = add_lexeme(grammar, white_space());
+  std::vector<Regular> keys;
+  for (int i = 0; i < properties; ++i) keys.push_back(text("\"property_" + std::to_string(i) + "\""));
+  const Symbol other = add_lexeme(grammar, minus(json_string(RegularNode::kUnlimited), any_of(keys)));
+  const Symbol known = add_lexeme(grammar, any_of(keys));
+  const auto fixed = [&](const char* value) { return add_lexeme(grammar, text(value)); };
+  const Symbol number = add_lexeme(grammar, json_number()), colon = fixed(":"), comma = fixed(",");
+  const Symbol member = add_rule(grammar, "member"), members = add_rule(grammar, "members");
+  const Symbol root = add_rule(grammar, "root");
+  grammar.rules[static_cast<size_t>(member.id)].alternatives = {{known, ws, colon, ws, number},
+                                                                {other, ws, colon, ws, any}};
+  grammar.rules[static_cast<size_t>(members.id)].alternatives = {{member}, {members, ws, comma, ws, member}};
+  grammar.rules[static_cast<size_t>(root.id)].alternatives = {{fixed("{"), ws, members, ws, fixed("}")}};
+  grammar.start = root.id;
+  return grammar;
+}
+
 Grammar lexeme_only(Regular regular) {
   Grammar grammar;
   const Symbol symbol = add_lexeme(grammar, std::move(regular));
@@ -229,6 +250,8 @@ int main(int argc, char** argv) try {
   report("3 properties", object_of(3), tokens, steps);
   report("24 properties", object_of(24), tokens, steps);
   report("200 properties", object_of(200), tokens, steps);
+  report("24 of any properties", open_object(24), tokens, steps);
+  report("200 of any properties", open_object(200), tokens, steps);
   report("string up to 4096", lexeme_only(json_string(4096)), tokens, steps);
   report("e-mail", email(), tokens, steps);
   report("reasoning, then JSON", reasoning(), tokens, steps);

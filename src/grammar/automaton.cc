@@ -204,12 +204,29 @@ class AutomatonBuilder {
     }
   }
 
+  static void mark_only_bytes(Automaton& automaton) {
+    constexpr int16_t kSeveral = Automaton::kSeveral;
+    std::vector<int16_t> byte_of(automaton.num_classes_, -1);
+    for (size_t byte = 0; byte < 256; ++byte) {
+      int16_t& only = byte_of[automaton.class_of_[byte]];
+      only = only == -1 ? static_cast<int16_t>(byte) : kSeveral;
+    }
+    automaton.only_bytes_.assign(automaton.flags_.size(), -1);
+    for (size_t i = 0; i < automaton.table_.size(); ++i) {
+      if (automaton.table_[i] == kDeadState) continue;
+      int16_t& only = automaton.only_bytes_[i / automaton.num_classes_];
+      only = only == -1 ? byte_of[i % automaton.num_classes_] : kSeveral;
+    }
+  }
+
+  // The tables that follow from the transitions.
   static void complete(Automaton& automaton) {
     for (size_t i = 0; i < automaton.table_.size(); ++i) {
       if (automaton.table_[i] != kDeadState)
         automaton.flags_[i / automaton.num_classes_] |= Automaton::kExtendable;
       automaton.hash_.add(static_cast<uint32_t>(automaton.table_[i]));
     }
+    mark_only_bytes(automaton);
     for (const uint8_t flags : automaton.flags_) automaton.hash_.add(flags);
     for (const uint8_t byte_class : automaton.class_of_) automaton.hash_.add(byte_class);
     automaton.hash_.add(static_cast<uint32_t>(automaton.counter_.loop));
@@ -243,10 +260,45 @@ bool Automaton::continues(int32_t state, uint32_t count) const {
 }
 
 size_t Automaton::memory() const {
-  return sizeof(*this) + table_.capacity() * sizeof(int32_t) + flags_.capacity();
+  return sizeof(*this) + table_.capacity() * sizeof(int32_t) + flags_.capacity() * 3;
 }
 
+namespace {
+
+// A chain of states, which needs no derivatives: most lexemes of most grammars are fixed texts.
+void make_chain(const std::string& text, StateTable& table, ByteClasses& classes) {
+  classes.example = {0};
+  std::array<bool, 256> used{};
+  for (const char c : text) used[static_cast<uint8_t>(c)] = true;
+  for (size_t byte = 0; byte < 256; ++byte) {
+    if (!used[byte] || classes.size() == 256) continue;
+    classes.of[byte] = static_cast<uint8_t>(classes.size());
+    classes.example.push_back(static_cast<uint8_t>(byte));
+  }
+  table.num_classes = classes.size();
+  table.accepting.assign(text.size() + 1, 0);
+  table.accepting.back() = 1;
+  table.next.assign(table.size() * classes.size(), kDeadState);
+  for (size_t i = 0; i < text.size(); ++i)
+    table.next[i * classes.size() + classes.of[static_cast<uint8_t>(text[i])]] = static_cast<int32_t>(i) + 1;
+}
+
+}  // namespace
+
 Result<Automaton> build_automaton(Expressions& expressions, ExpressionId expression, Budget& budget) {
+  constexpr size_t kMaxChain = 1'000;
+  std::string text;
+  if (expressions.is_fixed_text(expression, &text) && text.size() <= kMaxChain) {
+    StateTable chain;
+    ByteClasses chain_classes;
+    make_chain(text, chain, chain_classes);
+    bool fits = budget.spend_steps(50 + chain.next.size() / 4) &&
+                budget.spend_memory(chain.next.size() * sizeof(int32_t)) &&
+                chain.size() <= budget.limits().states_of_lexeme;
+    for (size_t i = 0; i < chain.size(); ++i) fits = budget.spend_state() && fits;
+    if (!fits) return automaton_failure(expressions, budget, chain.size());
+    return AutomatonBuilder::from(chain, chain_classes);
+  }
   const ByteClasses classes = expressions.classes(expression);
   StateTable table;
   if (!explore(expressions, expression, classes, budget, table))

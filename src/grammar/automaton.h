@@ -61,6 +61,10 @@ class Automaton {
   bool extendable(int32_t state) const { return (flags_[static_cast<size_t>(state)] & kExtendable) != 0; }
   const Counter& counter() const { return counter_; }
   bool counts() const { return counter_.loop >= 0; }
+  // The only byte that can follow; kSeveral if there are several (without regard to the counter), -1 if there
+  // is none.
+  static constexpr int16_t kSeveral = 256;
+  int only_byte(int32_t state) const { return only_bytes_[static_cast<size_t>(state)]; }
   // Whether the state belongs to an unfinished repetition (the loop itself does not).
   bool repeating(int32_t state) const { return (flags_[static_cast<size_t>(state)] & kRepeating) != 0; }
   // Whether the state comes after the last repetition.
@@ -88,8 +92,9 @@ class Automaton {
   int32_t start_ = kDead;
   size_t num_classes_ = 1;
   std::array<uint8_t, 256> class_of_{};
-  std::vector<int32_t> table_;  // [states, classes]
-  std::vector<uint8_t> flags_;  // [states]
+  std::vector<int32_t> table_;       // [states, classes]
+  std::vector<uint8_t> flags_;       // [states]
+  std::vector<int16_t> only_bytes_;  // [states]
   Counter counter_;
   ContentHash hash_;
 };

@@ -72,7 +72,7 @@ bool Expressions::equal(const Node& a, std::span<const ExpressionId> parts_of_a,
 }
 
 ExpressionId Expressions::intern(Node node, std::span<const ExpressionId> parts) {
-  spend(3 + 2 * parts.size());
+  spend(5 + 2 * parts.size());
   node.hash = hash_of(node, parts);
   size_t mask = slots_.size() - 1;
   size_t i = static_cast<size_t>(node.hash) & mask;
@@ -134,7 +134,7 @@ ExpressionId Expressions::concat(ExpressionId head, ExpressionId tail) {
   return tail;
 }
 
-void Expressions::flatten(std::vector<ExpressionId>& parts, Kind kind) const {
+void Expressions::flatten(std::vector<ExpressionId>& parts, Kind kind) {
   for (size_t i = 0; i < parts.size();) {
     const Node& part = node(parts[i]);
     if (part.kind != kind) {
@@ -146,9 +146,37 @@ void Expressions::flatten(std::vector<ExpressionId>& parts, Kind kind) const {
     const auto inner = this->parts(part);
     parts.insert(parts.end(), inner.begin(), inner.end());
   }
+  spend(4 * parts.size());
 }
 
-ExpressionId Expressions::any_of(std::vector<ExpressionId> parts) {
+// ab | ac becomes a(b | c), so that many fixed texts are a trie, in which a byte leads to one part.
+void Expressions::factor_first_bytes(std::vector<ExpressionId>& parts, int depth) {
+  // Longer common beginnings stay: they are found again in the derivatives.
+  constexpr int kMaxFactors = 64;
+  if (depth > kMaxFactors || parts.size() < 2) return;
+  const auto head_of = [&](ExpressionId id) {
+    const Node& part = node(id);
+    return part.kind == Kind::kConcat && node(part.first).kind == Kind::kBytes ? part.first : -1;
+  };
+  std::stable_sort(parts.begin(), parts.end(),
+                   [&](ExpressionId a, ExpressionId b) { return head_of(a) < head_of(b); });
+  std::vector<ExpressionId> result;
+  for (size_t begin = 0, end = 0; begin < parts.size(); begin = end) {
+    const ExpressionId head = head_of(parts[begin]);
+    end = begin + 1;
+    while (head >= 0 && end < parts.size() && head_of(parts[end]) == head) ++end;
+    if (end == begin + 1) {
+      result.push_back(parts[begin]);
+      continue;
+    }
+    std::vector<ExpressionId> tails;
+    for (size_t i = begin; i < end; ++i) tails.push_back(node(parts[i]).second);
+    result.push_back(concat(head, any_of(std::move(tails), depth + 1)));
+  }
+  parts = std::move(result);
+}
+
+ExpressionId Expressions::any_of(std::vector<ExpressionId> parts, int depth) {
   flatten(parts, Kind::kUnion);
   ByteSet set;
   bool is_nullable = false, has_string = false;
@@ -160,6 +188,8 @@ ExpressionId Expressions::any_of(std::vector<ExpressionId> parts) {
     return part.kind == Kind::kBytes || id == kNothing;
   });
   if (set.any()) parts.push_back(byte_set(set));
+  sort_unique(parts);
+  factor_first_bytes(parts, depth);
   sort_unique(parts);
   if (is_nullable) {
     std::erase(parts, kEmpty);
@@ -272,6 +302,18 @@ ExpressionId Expressions::convert_new(const RegularNode* regular, int depth) {
   return kNothing;
 }
 
+bool Expressions::is_fixed_text(ExpressionId id, std::string* text) const {
+  for (;; id = node(id).second) {
+    const bool last = node(id).kind != Kind::kConcat;
+    const Node& first = last ? node(id) : node(node(id).first);
+    if (first.kind != Kind::kBytes) return false;
+    const ByteSet& set = sets_[static_cast<size_t>(first.first)];
+    if (set.count() != 1 || (set & available_).none()) return false;
+    *text += static_cast<char>(set._Find_first());
+    if (last) return true;
+  }
+}
+
 ByteClasses Expressions::classes(ExpressionId id) {
   // A mark per node and call: there may be many lexemes, each of them small.
   ++visit_;
@@ -342,7 +384,7 @@ ExpressionId Expressions::derivative(ExpressionId id, uint8_t byte_class) {
 ExpressionId Expressions::derive(ExpressionId id, uint8_t byte_class) {
   // Copies, because the tables grow meanwhile.
   const Node node = this->node(id);
-  spend(3 + 2 * node.num_parts);
+  spend(6 + 2 * node.num_parts);
   switch (node.kind) {
     case Kind::kConcat:
       return derive_concat(id, byte_class);

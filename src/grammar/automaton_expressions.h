@@ -6,7 +6,9 @@
 #include <array>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "grammar/limits.h"
@@ -104,12 +106,16 @@ class Expressions {
   }
 
   ExpressionId concat(ExpressionId head, ExpressionId tail);
-  ExpressionId any_of(std::vector<ExpressionId> parts);
+  ExpressionId any_of(std::vector<ExpressionId> parts) { return any_of(std::move(parts), 0); }
   ExpressionId all_of(std::vector<ExpressionId> parts);
   ExpressionId complement(ExpressionId part);
   ExpressionId repeat(ExpressionId part, uint32_t min, uint32_t max);
   ExpressionId byte_set(const ByteSet& set);
 
+  // The bytes of a kBytes node.
+  const ByteSet& bytes_of(const Node& node) const { return sets_[static_cast<size_t>(node.first)]; }
+  // Whether it is one byte set after another, each of one byte: a fixed text, which is then in `text`.
+  bool is_fixed_text(ExpressionId id, std::string* text) const;
   ByteClasses classes(ExpressionId id);
   // Only these bytes exist: no string has another one. All bytes, unless it is called before classes().
   void restrict_to(const ByteSet& bytes) { available_ = bytes; }
@@ -124,7 +130,9 @@ class Expressions {
   bool equal(const Node& a, std::span<const ExpressionId> parts, const Node& b) const;
   ExpressionId derive(ExpressionId id, uint8_t byte_class);
   ExpressionId derive_concat(ExpressionId id, uint8_t byte_class);
-  void flatten(std::vector<ExpressionId>& parts, Kind kind) const;
+  ExpressionId any_of(std::vector<ExpressionId> parts, int depth);
+  void factor_first_bytes(std::vector<ExpressionId>& parts, int depth);
+  void flatten(std::vector<ExpressionId>& parts, Kind kind);
   bool spend(size_t steps) {
     if (!budget_->spend_steps(steps)) failed_ = true;
     return !failed_;

@@ -57,7 +57,7 @@ class GrammarState final : public ConstraintState {
     const size_t words = (tokens.vocab_size() + 31) / 32;
     if (mask.size() < words) return invalid_argument("The mask is shorter than the vocabulary.");
     if (!node_->ended) {
-      if (const Status status = fill_text(mask.first(words)); !status.ok()) return status;
+      if (Status status = fill_text(mask.first(words)); !status.ok()) return status;
     }
     if (complete()) {
       for (const TokenId token : tokens.end_tokens()) set_bit(mask, token);
@@ -175,14 +175,22 @@ class GrammarState final : public ConstraintState {
       if (grammar.positions[static_cast<size_t>(thread.position)].kind != CompiledGrammar::Kind::kLexeme)
         return -1;
       const Automaton& automaton = grammar.lexeme(thread.position);
-      for (int byte = 0; byte < 256; ++byte) {
-        uint32_t count = thread.count;
-        const bool possible =
-            automaton.advance(thread.state, static_cast<uint8_t>(byte), &count) != Automaton::kDead;
-        if (!possible || byte == result) continue;
-        if (result >= 0) return -1;
-        result = byte;
-      }
+      int byte = automaton.only_byte(thread.state);
+      if (thread.state == automaton.counter().loop) byte = only_byte_at_loop(automaton, thread);
+      if (byte < 0 || byte == Automaton::kSeveral || (result >= 0 && byte != result)) return -1;
+      result = byte;
+    }
+    return result;
+  }
+
+  // Here the count decides what follows.
+  static int only_byte_at_loop(const Automaton& automaton, const Thread& thread) {
+    int result = -1;
+    for (int byte = 0; byte < 256; ++byte) {
+      uint32_t count = thread.count;
+      if (automaton.advance(thread.state, static_cast<uint8_t>(byte), &count) == Automaton::kDead) continue;
+      if (result >= 0) return Automaton::kSeveral;
+      result = byte;
     }
     return result;
   }
@@ -226,6 +234,7 @@ Result<std::shared_ptr<const OutputConstraint>> compile(const Grammar& grammar,
   constraint->start = parser.start();
   if (parser.too_ambiguous()) return too_ambiguous(limits.items);
   constraint->start_owners = owners_of(constraint->start);
+  prepare_lexeme_masks(constraint->grammar, *constraint->tokens);
   return std::shared_ptr<const OutputConstraint>(std::make_shared<GrammarConstraint>(constraint));
 }
 

@@ -54,22 +54,25 @@ class LexemeBuilder {
     return count > 1 && size_t{count} * size_of(node.first) >= budget_.limits().unrolled_states;
   }
 
-  // About the number of states: the nodes of the expression, up to a limit.
+  // About the number of states, up to a limit: the nodes of the expression. States that allow many bytes
+  // count more, because their masks take longer.
   size_t size_of(ExpressionId id) const {
     constexpr size_t kMaxSize = 64;
+    size_t size = 0;
     std::vector<ExpressionId> seen = {id};
     const auto visit = [&](ExpressionId next) {
       if (std::ranges::find(seen, next) == seen.end()) seen.push_back(next);
     };
-    for (size_t i = 0; i < seen.size() && seen.size() < kMaxSize; ++i) {
+    for (size_t i = 0; i < seen.size() && size < kMaxSize; ++i) {
       const Expressions::Node& node = expressions_.node(seen[i]);
+      size += node.kind == ExpressionKind::kBytes ? 1 + expressions_.bytes_of(node).count() / 8 : 1;
       if (node.kind == ExpressionKind::kConcat) visit(node.second);
       if (node.kind == ExpressionKind::kConcat || node.kind == ExpressionKind::kComplement ||
           node.kind == ExpressionKind::kRepeat)
         visit(node.first);
       for (const ExpressionId part : expressions_.parts(node)) visit(part);
     }
-    return seen.size();
+    return std::min(size, kMaxSize);
   }
 
   // Whether lower() divides the expression.
@@ -143,26 +146,33 @@ class LexemeBuilder {
       }
       const size_t end = plain_until(first + 1);
       const Expressions::Node node = expressions_.node(parts[first]);
-      result.push_back(counted({.head = join(begin, first),
-                                .part = node.first,
-                                .min = node.min,
-                                .max = node.max,
-                                .tail = join(first + 1, end)}));
+      const Alternative lexemes = counted({.head = join(begin, first),
+                                           .part = node.first,
+                                           .min = node.min,
+                                           .max = node.max,
+                                           .tail = join(first + 1, end)});
+      result.insert(result.end(), lexemes.begin(), lexemes.end());
       begin = end;
     }
     return result;
   }
 
-  Part counted(const CountedExpression& expression) {
+  // One lexeme, or two if it is not certain where the repetitions end: the parser then keeps both readings.
+  Alternative counted(const CountedExpression& expression) {
     const ExpressionId whole = expressions_.concat(
         expression.head,
         expressions_.concat(expressions_.repeat(expression.part, expression.min, expression.max),
                             expression.tail));
     const auto found = ids_.find(whole);
-    if (found != ids_.end()) return {PartKind::kLexeme, found->second};
+    if (found != ids_.end()) return {{PartKind::kLexeme, found->second}};
     Result<Automaton> built = build_counted_automaton(expressions_, expression, budget_);
-    if (built.ok() && built->num_states() == 0) return plain(whole);
-    return add_lexeme(whole, std::move(built));
+    if (!built.ok() || built->num_states() > 0) return {add_lexeme(whole, std::move(built))};
+    if (expression.tail == Expressions::kEmpty) return {plain(whole)};
+    CountedExpression without_tail = expression;
+    without_tail.tail = Expressions::kEmpty;
+    Alternative result = counted(without_tail);
+    result.push_back(plain(expression.tail));
+    return result;
   }
 
   Part plain(ExpressionId id) {

@@ -14,7 +14,7 @@ struct Limits {
   size_t states_of_lexeme = 50'000;  // states of its automaton
   size_t states = 500'000;           // states of all automata of a constraint
   // A bounded repetition that would take about this many states is counted instead, if its ends are certain.
-  size_t unrolled_states = 100;
+  size_t unrolled_states = 300;
   size_t memory_bytes = size_t{64} << 20;
   size_t items = 1'000;  // parser items in one state
   // Steps of compiling, which stand for time and do not depend on the machine: states, transitions and

@@ -8,16 +8,18 @@ namespace quire::grammar {
 namespace {
 
 constexpr uint32_t kNoLimit = UINT32_MAX;
-// States that allow at least that many bytes take long to walk; their results are shared. The second and
-// later bytes of characters are 64.
-constexpr int kManyBytes = 80;
+// States that allow at least that many bytes take long to walk; their results are shared. Bytes within
+// characters do not count: few tokens begin with them.
+constexpr int kManyBytes = 24;
 // From this number of places on where a lexeme can end, those are looked up by the byte that follows.
 constexpr size_t kManyExits = 4096;
 
 bool allows_many_bytes(const Automaton& automaton, int32_t state) {
   int count = 0;
-  for (int byte = 0; byte < 256; ++byte)
+  for (int byte = 0; byte < 256; ++byte) {
+    if (byte >= 0x80 && byte < 0xC0) continue;
     count += automaton.next(state, static_cast<uint8_t>(byte)) != Automaton::kDead ? 1 : 0;
+  }
   return count >= kManyBytes;
 }
 
@@ -38,24 +40,56 @@ void add_mask(std::span<uint32_t> mask, const Mask& other) {
   for (size_t i = 0; i < other.size(); ++i) mask[i] |= other[i];
 }
 
-// Walks over all tokens from one state of an automaton.
+// Walks over the tokens from one state of an automaton.
 class LexemeMaskBuilder {
  public:
-  LexemeMaskBuilder(const Automaton& automaton, const TokenTable& tokens)
-      : automaton_(automaton), tokens_(tokens) {}
+  LexemeMaskBuilder(const Automaton& automaton, int32_t start, const TokenTable& tokens)
+      : automaton_(automaton),
+        tokens_(tokens),
+        start_in_tail_(automaton.after_loop(start)),
+        path_(tokens.longest() + 1) {
+    path_[0] = {start, 0};
+  }
 
-  std::shared_ptr<const LexemeMask> run(int32_t start) {
-    const size_t words = (tokens_.vocab_size() + 31) / 32;
-    const size_t levels =
-        automaton_.counts() && !automaton_.after_loop(start) ? LexemeMask::kMaxLevel + 1 : 1;
-    result_->levels.assign(levels, Mask(words));
-    std::vector<std::pair<int32_t, uint32_t>> path(tokens_.longest() + 1);  // [depth] state, repetitions
-    path[0] = {start, 0};
+  std::shared_ptr<const LexemeMask> run() {
+    const size_t levels = automaton_.counts() && !start_in_tail_ ? LexemeMask::kMaxLevel + 1 : 1;
+    result_->levels.assign(levels, Mask((tokens_.vocab_size() + 31) / 32));
+    walk(0, tokens_.nodes().size());
+    for (size_t i = 1; i < levels; ++i) add_mask(result_->levels[i], result_->levels[i - 1]);
+    return result_;
+  }
+
+  // The same for a state that differs from the one of `base` after some first bytes only. Nothing is counted.
+  std::shared_ptr<const LexemeMask> run_from(const LexemeMask& base, const std::bitset<256>& differing,
+                                             size_t* visited) {
+    result_->levels = base.levels;
+    const auto nodes = tokens_.nodes();
+    size_t next_exit = 0;
+    for (size_t top = 0; top < nodes.size(); top = static_cast<size_t>(nodes[top].end)) {
+      const auto end = static_cast<size_t>(nodes[top].end);
+      const bool differs = differing.test(nodes[top].byte);
+      for (; next_exit < base.exits.size() && static_cast<size_t>(base.exits[next_exit].node) < end;
+           ++next_exit) {
+        if (!differs) result_->exits.push_back(base.exits[next_exit]);
+      }
+      if (!differs) continue;
+      *visited += end - top;
+      for (size_t i = top; i < end; ++i) {
+        for (TokenId token = nodes[i].token; token >= 0; token = tokens_.next_same(token))
+          clear_bit(result_->levels[0], token);
+      }
+      walk(top, end);
+    }
+    return result_;
+  }
+
+ private:
+  void walk(size_t begin, size_t end) {
     const auto nodes = tokens_.nodes();
     const int32_t loop = automaton_.counter().loop;
-    for (size_t i = 0; i < nodes.size();) {
+    for (size_t i = begin; i < end;) {
       const TokenTable::Node& node = nodes[i];
-      const auto [before, begun] = path[node.depth - size_t{1}];
+      const auto [before, begun] = path_[node.depth - size_t{1}];
       const int32_t state = automaton_.next(before, node.byte);
       if (state == Automaton::kDead) {
         i = static_cast<size_t>(node.end);
@@ -63,18 +97,15 @@ class LexemeMaskBuilder {
       }
       const bool begins = loop >= 0 && before == loop && !automaton_.after_loop(state);
       const uint32_t repetitions = begun + (begins ? 1 : 0);
-      path[node.depth] = {state, repetitions};
+      path_[node.depth] = {state, repetitions};
       for (TokenId token = node.token; token >= 0; token = tokens_.next_same(token))
-        add(token, repetitions, automaton_.after_loop(state) && !automaton_.after_loop(start));
+        add(token, repetitions, automaton_.after_loop(state) && !start_in_tail_);
       if (automaton_.accepting(state) && i + 1 < static_cast<size_t>(node.end))
         result_->exits.push_back({static_cast<int32_t>(i), repetitions});
       ++i;
     }
-    for (size_t i = 1; i < levels; ++i) add_mask(result_->levels[i], result_->levels[i - 1]);
-    return result_;
   }
 
- private:
   void add(TokenId token, uint32_t repetitions, bool in_tail) {
     if (in_tail) return result_->tail_tokens.push_back({token, repetitions});
     const uint32_t level = std::min<uint32_t>(repetitions, static_cast<uint32_t>(result_->levels.size()) - 1);
@@ -84,18 +115,82 @@ class LexemeMaskBuilder {
 
   const Automaton& automaton_;
   const TokenTable& tokens_;
+  bool start_in_tail_;
+  std::vector<std::pair<int32_t, uint32_t>> path_;  // [depth] state, repetitions
   std::shared_ptr<LexemeMask> result_ = std::make_shared<LexemeMask>();
 };
 
+// The same for states of different automata that accept the same strings in the same way, if few states
+// follow: the inside of a JSON string is the same in most lexemes that have one.
+ContentHash key_of_state(const Automaton& automaton, int32_t start) {
+  constexpr size_t kMaxStates = 64;
+  std::vector<int32_t> states = {start};
+  ContentHash key;
+  for (size_t i = 0; i < states.size(); ++i) {
+    if (states.size() > kMaxStates) {
+      key = automaton.hash();
+      key.add(static_cast<uint32_t>(start));
+      return key;
+    }
+    const int32_t state = states[i];
+    key.add((automaton.accepting(state) ? 1u : 0u) | (automaton.repeating(state) ? 2u : 0u) |
+            (automaton.after_loop(state) ? 4u : 0u) | (automaton.counter().loop == state ? 8u : 0u));
+    int32_t last = Automaton::kDead;
+    for (int byte = 0; byte < 256; ++byte) {
+      const int32_t next = automaton.next(state, static_cast<uint8_t>(byte));
+      if (next == last) continue;
+      last = next;
+      size_t index = kMaxStates * 4;
+      if (next != Automaton::kDead) {
+        index = static_cast<size_t>(std::ranges::find(states, next) - states.begin());
+        if (index == states.size()) states.push_back(next);
+      }
+      key.add((static_cast<uint64_t>(byte) << 32) | index);
+    }
+    key.add(uint64_t{1} << 40);
+  }
+  return key;
+}
+
+// The state to which most bytes lead.
+int32_t usual_successor(const Automaton& automaton, int32_t state) {
+  int32_t candidate = Automaton::kDead;
+  int votes = 0;
+  for (int byte = 0; byte < 256; ++byte) {
+    const int32_t next = automaton.next(state, static_cast<uint8_t>(byte));
+    if (next == Automaton::kDead) continue;
+    if (votes == 0) candidate = next;
+    votes += next == candidate ? 1 : -1;
+  }
+  return candidate;
+}
+
 std::shared_ptr<const LexemeMask> lexeme_mask(const Automaton& automaton, int32_t state,
                                               const TokenTable& tokens, size_t* visited) {
-  ContentHash key = automaton.hash();
-  key.add(static_cast<uint32_t>(state));
+  const ContentHash key = key_of_state(automaton, state);
   if (auto known = tokens.lexeme_masks().find(key)) return known;
-  auto built = LexemeMaskBuilder(automaton, tokens).run(state);
-  *visited += tokens.nodes().size();
-  tokens.lexeme_masks().insert(key, built, built->memory());
-  return built;
+  std::shared_ptr<const LexemeMask> result;
+  // In a string that must not be one of some keys, the start of a key differs from other text only in the
+  // bytes that continue the key.
+  const int32_t usual = usual_successor(automaton, state);
+  if (!automaton.counts() && usual != state && usual_successor(automaton, usual) == usual) {
+    constexpr size_t kMaxDiffering = 48;
+    std::bitset<256> differing;
+    for (size_t byte = 0; byte < 256; ++byte) {
+      const auto b = static_cast<uint8_t>(byte);
+      if (automaton.next(state, b) != automaton.next(usual, b)) differing.set(byte);
+    }
+    if (differing.count() <= kMaxDiffering) {
+      const auto base = lexeme_mask(automaton, usual, tokens, visited);
+      result = LexemeMaskBuilder(automaton, state, tokens).run_from(*base, differing, visited);
+    }
+  }
+  if (result == nullptr) {
+    result = LexemeMaskBuilder(automaton, state, tokens).run();
+    *visited += tokens.nodes().size();
+  }
+  tokens.lexeme_masks().insert(key, result, result->memory());
+  return result;
 }
 
 }  // namespace
@@ -251,6 +346,19 @@ void MaskWalk::walk_thread(Thread thread, size_t begin, size_t end) {
       walk(next, i, static_cast<size_t>(node.end));
     }
     i = static_cast<size_t>(node.end);
+  }
+}
+
+void prepare_lexeme_masks(const CompiledGrammar& grammar, const TokenTable& tokens) {
+  constexpr size_t kMaxWalks = 4, kMaxStates = 64;
+  size_t visited = 0;
+  for (const Automaton& automaton : grammar.lexemes) {
+    const auto states = static_cast<int32_t>(std::min(automaton.num_states(), kMaxStates));
+    for (int32_t state = 0; state < states; ++state) {
+      if (visited >= kMaxWalks * tokens.nodes().size()) return;
+      if (automaton.only_byte(state) == Automaton::kSeveral && allows_many_bytes(automaton, state))
+        lexeme_mask(automaton, state, tokens, &visited);
+    }
   }
 }
 

@@ -52,4 +52,8 @@ class MaskWalk {
   std::vector<std::pair<int32_t, uint32_t>> states_;  // [depth] state and count of a single thread
 };
 
+// Computes the shared masks that the lexemes of a grammar are likely to need, so that no step waits for them.
+// A few walks over the vocabulary at most.
+void prepare_lexeme_masks(const CompiledGrammar& grammar, const TokenTable& tokens);
+
 }  // namespace quire::grammar

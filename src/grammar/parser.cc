@@ -246,7 +246,7 @@ Closure::~Closure() {
   for (auto& parent : parents) release_later(std::move(parent));
 }
 
-std::shared_ptr<const Closure> Parser::build(std::vector<Frame> items) {
+std::shared_ptr<const Closure> Parser::build(const std::vector<Frame>& items) {
   auto closure = std::make_shared<Closure>();
   if (!ClosureBuilder(*grammar_, *closure).run(items)) return nullptr;
   return closure;

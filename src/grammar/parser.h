@@ -116,7 +116,7 @@ class Parser {
  private:
   void finish(Configuration& to);
   const Closure* closure_of_kernel();
-  std::shared_ptr<const Closure> build(std::vector<Frame> items);
+  std::shared_ptr<const Closure> build(const std::vector<Frame>& items);
 
   const CompiledGrammar* grammar_;
   bool too_ambiguous_ = false;

@@ -13,7 +13,9 @@ std::shared_ptr<const TokenTable> TokenTable::from_tokenizer(const Tokenizer& to
   std::vector<std::string> texts(vocab_size);
   for (size_t i = 0; i < std::min(vocab_size, tokenizer.vocab_size()); ++i) {
     const auto token = static_cast<TokenId>(i);
-    if (!tokenizer.is_special(token)) texts[i] = tokenizer.token_bytes(token);
+    // The unknown token is decoded to a placeholder, not to its spelling.
+    const bool is_text = !tokenizer.is_special(token) && tokenizer.unk_id() != token;
+    if (is_text) texts[i] = tokenizer.token_bytes(token);
   }
   return from_texts(std::move(texts), end_tokens);
 }

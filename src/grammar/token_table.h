@@ -35,8 +35,9 @@ class TokenTable {
 
   // The bytes are those that a token adds after other text (Tokenizer::token_bytes): an output follows a
   // prompt, so the detokenizer keeps the space of its first token, and "▁a" is always " a". WordPiece joins
-  // tokens without "##" by spaces, so those begin with one. Special tokens and end tokens have no bytes.
-  // vocab_size: the number of logits; the tokenizer may have more or fewer tokens.
+  // tokens without "##" by spaces, so those begin with one, also if its decoder would remove the space again
+  // (before punctuation). Special tokens, the unknown token and end tokens
+  // have no bytes. vocab_size: the number of logits; the tokenizer may have more or fewer tokens.
   static std::shared_ptr<const TokenTable> from_tokenizer(const Tokenizer& tokenizer, size_t vocab_size,
                                                           std::span<const TokenId> end_tokens);
   // `texts`: the bytes of all tokens by id; an empty one is a special token.

@@ -174,11 +174,14 @@ Grammar broad_grammar(std::mt19937& random) {
     const Regular part = any_of({except("\"\\", some(2) == 0), concat({text("\\"), except("x", false)})});
     const uint32_t min = some(3) * some(4), max = some(2) == 0 ? RegularNode::kUnlimited : min + 1 + some(40);
     const Regular tail = some(4) == 0 ? empty_text() : text(some(2) == 0 ? "\"" : "\":");
-    switch (some(3)) {
+    switch (some(4)) {
       case 0:
+        return minus(concat({text("\""), repeat(part, 0), text("\"")}),
+                     any_of({text("\"ab\""), text("\"abxx\""), text("\"b\""), text("\"b:\"")}));
+      case 1:
         return minus(repeat(except("", true), 0),
                      concat({repeat(except("", true), 0), text("ab"), repeat(except("", true), 0)}));
-      case 1:
+      case 2:
         return concat({text("\""), repeat(part, min, max), tail});
       default:
         return concat({repeat(part, min, max), tail});
@@ -198,14 +201,14 @@ TEST(RandomGrammars, MasksOfBroadLexemesEqualTheirTokens) {
   std::mt19937 random(1);
   std::vector<std::string> texts = {"", "", ""};
   for (int byte = 1; byte < 256; ++byte) texts.emplace_back(1, static_cast<char>(byte));
-  for (int i = 0; i < 3'000; ++i) {
+  for (int i = 0; i < 2'000; ++i) {
     std::string text;
     for (size_t length = 1 + random() % 24; text.size() < length;) text += "ab\"\\:x\xC3\xA9"[random() % 8];
     texts.push_back(text);
   }
   const std::vector<TokenId> ends = {kEnd};
   const auto tokens = TokenTable::from_texts(texts, ends);
-  for (uint32_t seed = 0; seed < 12; ++seed) {
+  for (uint32_t seed = 0; seed < 14; ++seed) {
     random.seed(seed);
     Limits limits;
     if (seed % 2 == 1) limits.unrolled_states = 0;
@@ -218,8 +221,8 @@ TEST(RandomGrammars, MasksOfBroadLexemesEqualTheirTokens) {
       std::vector<TokenId> allowed;
       for (size_t i = 0; i < texts.size(); ++i) {
         const auto token = static_cast<TokenId>(i);
-        // A quarter of the tokens in each step, to be quick.
-        if ((i + static_cast<size_t>(step)) % 4 != 0) continue;
+        // A part of the tokens in each step, to be quick.
+        if ((i + static_cast<size_t>(step)) % 8 != 0) continue;
         const bool possible = ((mask[i / 32] >> (i % 32)) & 1) != 0;
         const bool accepted = state->accept(token);
         ASSERT_EQ(accepted, possible) << "seed " << seed << " step " << step << " token " << texts[i];
@@ -227,7 +230,8 @@ TEST(RandomGrammars, MasksOfBroadLexemesEqualTheirTokens) {
         state->rollback(1);
         allowed.push_back(token);
       }
-      ASSERT_FALSE(allowed.empty());
+      ASSERT_TRUE(std::ranges::any_of(mask, [](uint32_t word) { return word != 0; })) << "stuck";
+      if (allowed.empty()) break;
       ASSERT_TRUE(state->accept(allowed[random() % allowed.size()]));
     }
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -289,15 +290,38 @@ TEST(Constraint, ClearsTheBitsAfterTheVocabulary) {
   EXPECT_FALSE(state->fill(std::span(mask).first(2)).ok());
 }
 
-TEST(TokenTable, ListsTokensWithTheSameBytes) {
-  const auto tokens = TokenTable::from_texts({"a", "ab", "a", "b", "a"}, {});
-  std::set<TokenId> found;
-  for (const TokenTable::Node& node : tokens->nodes()) {
-    for (TokenId token = node.token; token >= 0; token = tokens->next_same(token)) found.insert(token);
+TEST(Constraint, GivesThreadsTheSameMasks) {
+  const Regular letter = any_of({byte_range('a', 'z'), text("\xE2\x82\xAC"), text("\"")});
+  Grammar grammar = only(concat({text("\""), repeat(letter, 3, 10'000), text("\"")}));
+  const auto constraint = compile(grammar, table()).value();
+  std::vector<std::vector<std::vector<uint32_t>>> masks(4);
+  std::vector<std::thread> threads;
+  for (auto& results : masks) {
+    threads.emplace_back([&] {
+      const State state = constraint->start();
+      for (const char c : std::string("\"aaz\"a\"\"a")) {
+        results.push_back(mask_of(*state));
+        EXPECT_TRUE(accept_text(*state, std::string(1, c)));
+      }
+    });
   }
-  EXPECT_EQ(found, (std::set<TokenId>{0, 1, 2, 3, 4}));
-  EXPECT_EQ(tokens->nodes().size(), 3u);
-  EXPECT_EQ(tokens->longest(), 2u);
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& results : masks) EXPECT_EQ(results, masks[0]);
+}
+
+TEST(Constraint, LosesNothingInSmallCaches) {
+  Limits limits;
+  limits.memory_bytes = 70'000;
+  const Regular letter = any_of({byte_range('a', 'z'), text("\xE2\x82\xAC")});
+  const Grammar grammar = only(repeat(concat({letter, repeat(byte_range('0', '9'), 1, 3)}), 0));
+  const auto large = compile(grammar, table()).value(), small = compile(grammar, table(), limits).value();
+  const State a = large->start(), b = small->start();
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(mask_of(*a), mask_of(*b));
+    const std::string next(1, i % 4 == 0 ? static_cast<char>('a' + i % 26) : '1');
+    ASSERT_TRUE(accept_text(*a, next) && accept_text(*b, next));
+  }
+  EXPECT_LE(small->memory(), limits.memory_bytes);
 }
 
 }  // namespace
