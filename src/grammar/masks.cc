@@ -153,7 +153,7 @@ ContentHash key_of_state(const Automaton& automaton, int32_t start) {
 }
 
 // The state to which most bytes lead.
-int32_t usual_successor(const Automaton& automaton, int32_t state) {
+int32_t common_successor(const Automaton& automaton, int32_t state) {
   int32_t candidate = Automaton::kDead;
   int votes = 0;
   for (int byte = 0; byte < 256; ++byte) {
@@ -172,16 +172,16 @@ std::shared_ptr<const LexemeMask> lexeme_mask(const Automaton& automaton, int32_
   std::shared_ptr<const LexemeMask> result;
   // In a string that must not be one of some keys, the start of a key differs from other text only in the
   // bytes that continue the key.
-  const int32_t usual = usual_successor(automaton, state);
-  if (!automaton.counts() && usual != state && usual_successor(automaton, usual) == usual) {
+  const int32_t common = common_successor(automaton, state);
+  if (!automaton.counts() && common != state && common_successor(automaton, common) == common) {
     constexpr size_t kMaxDiffering = 48;
     std::bitset<256> differing;
     for (size_t byte = 0; byte < 256; ++byte) {
       const auto b = static_cast<uint8_t>(byte);
-      if (automaton.next(state, b) != automaton.next(usual, b)) differing.set(byte);
+      if (automaton.next(state, b) != automaton.next(common, b)) differing.set(byte);
     }
     if (differing.count() <= kMaxDiffering) {
-      const auto base = lexeme_mask(automaton, usual, tokens, visited);
+      const auto base = lexeme_mask(automaton, common, tokens, visited);
       result = LexemeMaskBuilder(automaton, state, tokens).run_from(*base, differing, visited);
     }
   }
