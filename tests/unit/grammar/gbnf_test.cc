@@ -3,10 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -119,6 +121,48 @@ TEST(Gbnf, LeavesLargeRepeatsToRules) {
   EXPECT_GT(large->rules.size(), 1U);
   EXPECT_TRUE(oracle_matches(*large, "aabab"));
   EXPECT_FALSE(oracle_matches(*large, "aaba"));
+}
+
+// The right side of a rule over the rules a, b and c, which have one character each.
+std::string random_body(std::mt19937& rng, int depth) {
+  const auto below = [&](uint32_t limit) { return rng() % limit; };
+  std::string body;
+  const uint32_t alternatives = 1 + below(3) / 2;
+  for (uint32_t i = 0; i <= alternatives; ++i) {
+    if (i > 0) body += " | ";
+    for (uint32_t items = below(4); items > 0; --items) {
+      body += depth > 0 && below(3) == 0 ? "(" + random_body(rng, depth - 1) + ")"
+                                         : std::string(1, static_cast<char>('a' + below(3)));
+      static const std::array<const char*, 8> kRepeats = {"", "", "", "*", "+", "?", "{2}", "{1,3}"};
+      body += std::string(kRepeats[below(8)]) + " ";
+    }
+  }
+  return body;
+}
+
+// The rule `never` derives nothing, but it is recursive: what refers to it is not made a part of lexemes.
+TEST(Gbnf, RulesAndLexemesDescribeTheSameTexts) {
+  std::mt19937 rng(5);
+  size_t accepted = 0;
+  size_t refused = 0;
+  for (int i = 0; i < 200; ++i) {
+    const std::string rules = "root ::= " + random_body(rng, 2) + "\n";
+    SCOPED_TRACE(rules);
+    const auto flat = parse_gbnf(rules + "a ::= \"a\"\nb ::= \"b\"\nc ::= \"c\"");
+    const auto nested =
+        parse_gbnf(rules + "a ::= \"a\" | never\nb ::= \"b\" | never\nc ::= \"c\"\nnever ::= never \"x\"");
+    ASSERT_TRUE(flat.ok() && nested.ok());
+    EXPECT_EQ(flat->lexemes.size(), 1U);
+    for (int j = 0; j < 20; ++j) {
+      std::string text;
+      for (uint32_t length = rng() % 6; length > 0; --length) text += static_cast<char>('a' + rng() % 3);
+      const bool matches = oracle_matches(*flat, text);
+      EXPECT_EQ(oracle_matches(*nested, text), matches) << text;
+      ++(matches ? accepted : refused);
+    }
+  }
+  EXPECT_GT(accepted, 400U);
+  EXPECT_GT(refused, 400U);
 }
 
 TEST(Gbnf, NamesSpecialTokens) {
