@@ -81,7 +81,7 @@ TEST(LlmChat, NamesTheMessageInErrors) {
 TEST(LlmChat, UsesTheTemplateForToolsOfAModelWithSeveral) {
   const test::TempDir dir;
   const auto tiny = std::filesystem::path(QUIRE_SOURCE_DIR) / "models/quire-tiny";
-  std::filesystem::copy(tiny, dir.path(), std::filesystem::copy_options::overwrite_existing);
+  std::filesystem::copy(tiny, dir.path(), std::filesystem::copy_options::recursive);
   const ordered_json templates = {
       {{"name", "default"}, {"template", "plain {{ messages[0].content }}"}},
       {{"name", "tool_use"}, {"template", "{{ tools[0].name }} {{ messages[0].content }}"}}};
