@@ -442,7 +442,9 @@ def page():
     for method, paths, summary, request, *_ in OPERATIONS:
         lines.append(f"| {', '.join(f'`{method.upper()} {path}`' for path in paths)} | {summary} | {request or ''} |")
     lines += ["", "Requests need `Authorization: Bearer KEY` if the server was started with API keys, except for `/health`, `/ping`, `/version` and",
-              "`/openapi.json`.", "", "## Fields that several endpoints have"]
+              "`/openapi.json`. Errors are objects of OpenAI. Fields that OpenAI or vLLM have and this server does not support get status 400, with",
+              "the name in `param` and the `code` `not_supported`, unless their value asks for nothing (`null`, `false`, 0 or empty).", "",
+              "## Fields that several endpoints have"]
     for title, _, fields in GROUPS:
         lines += ["", f"### {title}", "", table(fields)]
     for title, request in SECTIONS:

@@ -16,7 +16,7 @@ enum class ErrorKind {
   kNotFound,         // 404: no such model or route
   kUnauthorized,     // 401
   kTooLarge,         // 413: the body exceeds the server's limit
-  kUnsupported,      // 501: valid, but not supported by this build or model
+  kUnsupported,      // 400: valid, but not supported by this build or model
   kOverloaded,       // 503: the queue is full, or the server is shutting down
   kInternal,         // 500: the engine failed, ran out of memory, or computed NaN
 };

@@ -164,7 +164,7 @@ def pieces_of(message):
 def documented_messages():
     found = [cells[0].strip("`") for heading, cells in rows_of(ROOT / "docs" / "troubleshooting.md") if heading[0] == "message"]
     found += [cells[1].split("`")[1] for heading, cells in rows_of(ROOT / "docs" / "moving-from-vllm.md")
-              if heading[-1] == "error of a request" and cells[1].startswith(("400", "501"))]
+              if heading[-1] == "error of a request" and cells[1].startswith("400")]
     return found
 
 

@@ -238,3 +238,9 @@ def test_a_prompt_that_is_too_long_is_told_the_numbers(client, model):
     assert str(limit) in caught.value.message
     with pytest.raises(openai.BadRequestError):
         client.chat.completions.create(model=model, messages=[{"role": "user", "content": "word " * 5000}])
+
+
+def test_fields_that_are_not_supported_are_refused(client, model):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.chat.completions.create(model=model, messages=CHAT, extra_body={"bad_words": ["cat"]})
+    assert (caught.value.param, caught.value.code) == ("bad_words", "not_supported")

@@ -16,7 +16,7 @@ constexpr std::array<KindRow, 7> kKinds = {{
     {ErrorKind::kNotFound, 404},
     {ErrorKind::kUnauthorized, 401},
     {ErrorKind::kTooLarge, 413},
-    {ErrorKind::kUnsupported, 501},
+    {ErrorKind::kUnsupported, 400},  // 501 and other server errors make clients retry
     {ErrorKind::kOverloaded, 503},
     {ErrorKind::kInternal, 500},
 }};
@@ -51,6 +51,11 @@ const StatusRow& row_of(int status) {
   return kStatuses.front();
 }
 
+// `code` of an error that differs from that of its status.
+std::string_view code_of(ErrorKind kind) {
+  return kind == ErrorKind::kUnsupported ? "not_supported" : "";
+}
+
 }  // namespace
 
 int http_status(ErrorKind kind) {
@@ -83,11 +88,11 @@ HttpResponse error_response(int status, std::string_view message, std::string_vi
 }
 
 HttpResponse error_response(const Failure& failure) {
-  return error_response(http_status(failure.kind), failure.message, failure.param);
+  return error_response(http_status(failure.kind), failure.message, failure.param, code_of(failure.kind));
 }
 
 std::string error_body(const Failure& failure) {
-  return error_body(http_status(failure.kind), failure.message, failure.param, {});
+  return error_body(http_status(failure.kind), failure.message, failure.param, code_of(failure.kind));
 }
 
 }  // namespace quire

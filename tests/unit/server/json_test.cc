@@ -171,10 +171,20 @@ TEST(ErrorResponse, WritesTheOpenAiErrorObject) {
   EXPECT_TRUE(error["code"].is_null());
 }
 
+TEST(ErrorResponse, NamesAFieldThatIsNotSupportedAndAsksForNoRetry) {
+  const HttpResponse response = error_response(Failure{ErrorKind::kUnsupported, "no suffix", "suffix"});
+  EXPECT_EQ(response.status, 400);
+  EXPECT_FALSE(response.headers.contains("retry-after"));
+  const Json error = Json::parse(response.body)["error"];
+  EXPECT_EQ(error["type"], "invalid_request_error");
+  EXPECT_EQ(error["param"], "suffix");
+  EXPECT_EQ(error["code"], "not_supported");
+}
+
 TEST(ErrorResponse, HasAStatusPerKind) {
   const std::pair<ErrorKind, int> kinds[] = {
       {ErrorKind::kInvalidArgument, 400}, {ErrorKind::kNotFound, 404},    {ErrorKind::kUnauthorized, 401},
-      {ErrorKind::kTooLarge, 413},        {ErrorKind::kUnsupported, 501}, {ErrorKind::kOverloaded, 503},
+      {ErrorKind::kTooLarge, 413},        {ErrorKind::kUnsupported, 400}, {ErrorKind::kOverloaded, 503},
       {ErrorKind::kInternal, 500}};
   for (const auto& [kind, status] : kinds) EXPECT_EQ(error_response(Failure{kind, "x", ""}).status, status);
   EXPECT_EQ(error_response(Failure{ErrorKind::kOverloaded, "x", ""}).headers.get("retry-after"), "1");
