@@ -17,6 +17,7 @@ struct ServeFlags {
   ServerOptions server;
   bool metrics_open = false;
   bool quiet = false;
+  bool log_all = false;
   bool no_page = false;
   std::string api_key_file;
   int64_t max_body_bytes = 0;
@@ -31,7 +32,7 @@ int run_serve(ServeFlags& f) {
   // Before the model is loaded, which may take long.
   (void)AccessPolicy(f.server.access, f.server.http.host);
   f.server.metrics_need_key = !f.metrics_open;
-  f.server.log_requests = !f.quiet;
+  f.server.log_requests = f.quiet ? RequestLog::kNone : f.log_all ? RequestLog::kAll : RequestLog::kErrors;
   f.server.serve_page = !f.no_page;
   f.server.version = build_info().version;
   f.server.http.limits.max_body_bytes = static_cast<size_t>(f.max_body_bytes);
@@ -122,7 +123,11 @@ void add_serve(CLI::App& app, int& exit_code) {
   timeout("--stream-keep-alive", f->server.keep_alive_s,
           "Interval of comments on a stream that is silent; 0: none");
   command->add_flag("--no-ui", f->no_page, "Do not serve the web page at /")->group(group);
-  command->add_flag("--disable-log-requests", f->quiet, "Do not log each request")->group(group);
+  command
+      ->add_flag("--log-requests", f->log_all,
+                 "Log each request with its status and time, not only those that end with an error")
+      ->group(group);
+  command->add_flag("--disable-log-requests", f->quiet, "Log no requests, not even errors")->group(group);
   command->callback([f, &exit_code] { exit_code = run_serve(*f); });
 }
 

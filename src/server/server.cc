@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/strings.h"
 #include "server/access.h"
 #include "server/http/router.h"
@@ -133,7 +134,7 @@ Server::Server(ServingEngine& engine, ServerOptions options)
   impl_->state = std::shared_ptr<ApiState>(new ApiState{
       engine,
       {model_names(engine, o), o.strict_params, o.trust_request_chat_template},
-      {o.keep_alive_s, "quire-" + o.version, o.log_requests, nullptr},
+      {o.keep_alive_s, "quire-" + o.version, nullptr},
       o.version,
       o.metrics_need_key,
       unix_seconds(),
@@ -151,6 +152,11 @@ Server::Server(ServingEngine& engine, ServerOptions options)
   app.decorate = [impl = impl_.get()](const HttpRequest& request, HttpHeaders& headers) {
     if (!request.id.empty()) headers.add("X-Request-Id", request.id);
     impl->access.add_cors(request, headers);
+  };
+  app.record = [which = o.log_requests](const RequestRecord& record) {
+    const auto line = request_log_line(record, which);
+    if (!line) return;
+    log_parts(record.status >= 500 ? LogLevel::kWarning : LogLevel::kInfo, *line);
   };
   impl_->http = std::make_unique<HttpServer>(o.http, std::move(app));
 }

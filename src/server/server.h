@@ -10,6 +10,7 @@
 
 #include "server/access.h"
 #include "server/http/http_server.h"
+#include "server/request_log.h"
 #include "server/serving_engine.h"
 
 namespace quire {
@@ -23,7 +24,7 @@ struct ServerOptions {
   bool strict_params = false;                   // unknown fields of requests are errors
   bool trust_request_chat_template = false;     // a request may contain its own chat template
   bool serve_page = true;  // the web page at "/" and the endpoints below /internal that it uses
-  bool log_requests = true;
+  RequestLog log_requests = RequestLog::kErrors;
   double keep_alive_s = 15.0;        // between comments on a silent stream; 0 = no comments
   double shutdown_timeout_s = 30.0;  // how long running requests may continue after SIGTERM
   std::string version = "0.1.0";

@@ -1,10 +1,11 @@
 """The endpoints for curl, bad bodies, bad clients, keys."""
 
 import json
+import re
 
 import httpx
 import pytest
-from waiting import HANG_S
+from waiting import HANG_S, wait_until
 
 PROMPT = {"prompt": "Once upon a time", "max_tokens": 4}
 
@@ -220,3 +221,35 @@ def test_a_taken_port_is_an_error_that_says_so(server, start_server):
     assert result.returncode == 1
     assert str(server.port) in result.stderr
     assert "--port" in result.stderr
+
+
+def request_lines(server, last):
+    """The log lines of requests, from the method on, without their milliseconds, up to the one that contains `last`."""
+    wait_until(lambda: any(last in line for line in list(server.log)), lambda: "".join(server.log))
+    lines = [re.search(r"(?:GET|POST) /.*", line) for line in list(server.log)]
+    return [re.sub(r" \(\d+(\.\d)? ms\)", " (- ms)", line[0].rstrip()) for line in lines if line]
+
+
+def test_each_request_that_ends_with_an_error_has_a_log_line(start_server):
+    server = start_server()
+    with server.http() as http:
+        assert http.post("/v1/completions", json=PROMPT).status_code == 200
+        assert http.post("/v1/completions", json={**PROMPT, "suffix": "x"}).status_code == 400
+        assert http.get("/v1/nothing?key=secret").status_code == 404
+    assert request_lines(server, "/v1/nothing") == [
+        "POST /v1/completions 400 (- ms): suffix: a suffix (fill in the middle) is not supported by this build",
+        "GET /v1/nothing 404 (- ms): there is no GET /v1/nothing"]
+
+
+def test_all_requests_are_logged_on_request(start_server):
+    server = start_server("--log-requests")
+    with server.http() as http:
+        prompt = {**PROMPT, "ignore_eos": True}
+        assert http.post("/v1/completions", json=prompt, headers={"X-Request-Id": "a"}).status_code == 200
+        assert http.post("/v1/completions", json={**prompt, "stream": True}, headers={"X-Request-Id": "b"}).status_code == 200
+        assert http.get("/health").status_code == 200
+    tokens = len(server.post("/tokenize", json={"prompt": PROMPT["prompt"]}).json()["tokens"])
+    first, second, third = request_lines(server, "/health")[:3]
+    assert first == f"POST /v1/completions 200 (- ms): cmpl-a, {tokens} prompt tokens (0 cached), 4 generated"
+    assert second.startswith(f"POST /v1/completions 200 (- ms): cmpl-b, {tokens} prompt tokens")
+    assert third == "GET /health 200 (- ms)"

@@ -130,6 +130,7 @@ void Connection::wake() {
 asio::awaitable<bool> Connection::read_header(HttpRequestParser& parser) {
   auto deadline = Clock::now() + seconds(shared_->options.idle_timeout_s);
   bool begun = false;
+  request_begin_ = Clock::now();
   while (true) {
     in_.erase(0, parser.consume(in_));
     if (parser.error()) {
@@ -139,7 +140,8 @@ asio::awaitable<bool> Connection::read_header(HttpRequestParser& parser) {
     if (parser.header_done()) co_return true;
     if (!begun && (parser.started() || !in_.empty())) {
       begun = true;
-      deadline = Clock::now() + seconds(shared_->options.header_timeout_s);
+      request_begin_ = Clock::now();
+      deadline = request_begin_ + seconds(shared_->options.header_timeout_s);
     }
     if (eof_ || forced_ || (stop_soon_ && !begun)) co_return false;
     if (Clock::now() >= deadline) {
@@ -164,8 +166,8 @@ asio::awaitable<bool> Connection::check_header(HttpRequestParser& parser) {
         co_await refuse(parser, std::move(*response));
         co_return false;
       }
-      auto exchange =
-          std::make_shared<Exchange>(shared_, shared_from_this(), request, request.keep_alive && !stop_soon_);
+      auto exchange = std::make_shared<Exchange>(shared_, shared_from_this(), request,
+                                                 request.keep_alive && !stop_soon_, request_begin_);
       exchange->send(std::move(*response));
       co_await finish_exchange(*exchange);
       // The response is complete: respond() has nothing to do.
@@ -267,8 +269,8 @@ void Connection::receive(HttpRequestParser* parser) {
 asio::awaitable<bool> Connection::respond(HttpRequestParser& parser) {
   HttpRequest& request = parser.request();
   if (request.method.empty()) co_return true;  // check_header() has responded
-  exchange_ =
-      std::make_shared<Exchange>(shared_, shared_from_this(), request, request.keep_alive && !stop_soon_);
+  exchange_ = std::make_shared<Exchange>(shared_, shared_from_this(), request,
+                                         request.keep_alive && !stop_soon_, request_begin_);
   shared_->num_exchanges.fetch_add(1);
   request.body_charge = std::move(body_charge_);
   try {
@@ -340,8 +342,8 @@ asio::awaitable<void> Connection::refuse(HttpRequestParser& parser, int status, 
 asio::awaitable<void> Connection::refuse(HttpRequestParser& parser, HttpResponse response) {
   HttpRequest none;
   response.close = true;
-  const auto exchange = std::make_shared<Exchange>(shared_, shared_from_this(),
-                                                   parser.header_done() ? parser.request() : none, false);
+  const auto exchange = std::make_shared<Exchange>(
+      shared_, shared_from_this(), parser.header_done() ? parser.request() : none, false, request_begin_);
   exchange->send(std::move(response));
   // Before waiting: further input is discarded.
   discard_input_ = true;

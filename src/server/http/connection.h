@@ -96,6 +96,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::shared_ptr<BodyCharge> body_charge_;
   std::string in_;  // received, not yet consumed
   OutputQueue out_;
+  Clock::time_point request_begin_{};  // first byte of the current request
   Clock::time_point write_progress_{};
   Clock::duration linger_total_;  // how long what the client still sends is read after the last response
   bool read_armed_ = false;

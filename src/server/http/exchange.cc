@@ -10,13 +10,20 @@ namespace {
 
 namespace asio = boost::asio;
 
+constexpr size_t kMaxRecordedMethod = 20;
+constexpr size_t kMaxRecordedPath = 200;
+
 }  // namespace
 
 Exchange::Exchange(const std::shared_ptr<ConnectionShared>& shared,
-                   const std::shared_ptr<Connection>& connection, const HttpRequest& request, bool keep_alive)
+                   const std::shared_ptr<Connection>& connection, const HttpRequest& request, bool keep_alive,
+                   Clock::time_point begin)
     : shared_(shared),
       connection_(connection),
       request_id_(request.id),
+      method_(request.method.substr(0, kMaxRecordedMethod)),
+      path_(request.path.substr(0, kMaxRecordedPath)),
+      begin_(begin),
       version_(request.version),
       head_only_(request.method == "HEAD"),
       keep_alive_(keep_alive) {
@@ -30,8 +37,11 @@ void Exchange::send(HttpResponse response) {
   std::string head =
       response_head(response, static_cast<int64_t>(response.body.size()), version_, keep_alive_);
   started_ = complete_ = true;
+  status_ = response.status;
+  remark_ = std::move(response.remark);
   emit(std::move(head));
   if (!head_only_ && !has_no_body(response.status)) emit(std::move(response.body));
+  record();
 }
 
 void Exchange::begin_stream(HttpResponse head) {
@@ -41,6 +51,7 @@ void Exchange::begin_stream(HttpResponse head) {
   add_headers(head);
   std::string bytes = response_head(head, -1, version_, keep_alive_);
   started_ = true;
+  status_ = head.status;
   emit(std::move(bytes));
 }
 
@@ -64,6 +75,25 @@ void Exchange::end() {
   if (!started_ || complete_ || disconnected_) return;
   complete_ = true;
   emit(chunked_ && !head_only_ ? "0\r\n\r\n" : "");
+  record();
+}
+
+void Exchange::set_outcome(int status, std::string remark) {
+  status_ = status;
+  remark_ = std::move(remark);
+}
+
+// The record of a request is worth no failure of the request.
+void Exchange::record() noexcept {
+  const auto shared = shared_.lock();
+  if (recorded_ || !shared || !shared->app.record) return;
+  recorded_ = true;
+  try {
+    const std::chrono::duration<double> elapsed = Clock::now() - begin_;
+    shared->app.record({method_, path_, status_, remark_, !complete_ && !failed_, elapsed.count()});
+  } catch (...) {
+    drop_log_line();
+  }
 }
 
 void Exchange::on_disconnect(std::function<void()> callback) {
@@ -133,6 +163,9 @@ void Exchange::fail(std::string_view what) {
   if (complete_ || disconnected_) return;
   try {
     log_error("request ", request_id_, ": ", what);
+    failed_ = true;
+    status_ = 500;
+    remark_ = what;
     const auto shared = shared_.lock();
     if (shared && !started_) {
       HttpResponse response =
@@ -156,6 +189,7 @@ void Exchange::fail(std::string_view what) {
 void Exchange::close() {
   if (disconnected_ || complete_) return drop_callbacks();
   disconnected_ = true;
+  record();
   const auto callback = std::move(disconnect_callback_);
   drop_callbacks();
   if (callback) callback();

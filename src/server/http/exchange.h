@@ -36,12 +36,13 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   using Clock = std::chrono::steady_clock;
 
   Exchange(const std::shared_ptr<ConnectionShared>& shared, const std::shared_ptr<Connection>& connection,
-           const HttpRequest& request, bool keep_alive);
+           const HttpRequest& request, bool keep_alive, Clock::time_point begin);
 
   void send(HttpResponse response) override;
   void begin_stream(HttpResponse head) override;
   void write(std::string_view bytes) override;
   void end() override;
+  void set_outcome(int status, std::string remark) override;
   bool disconnected() const override { return disconnected_; }
   void on_disconnect(std::function<void()> callback) override;
   void on_silence(double interval_s, std::function<void()> callback) override;
@@ -67,6 +68,7 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
  private:
   void add_headers(HttpResponse& response) const;
   void emit(std::string bytes);
+  void record() noexcept;
   void drop_callbacks();
   void end_wake() noexcept;
 
@@ -74,17 +76,24 @@ class Exchange final : public ResponseWriter, public std::enable_shared_from_thi
   std::weak_ptr<Connection> connection_;
   HttpHeaders headers_;
   std::string request_id_;
+  std::string method_;
+  std::string path_;
+  std::string remark_;
   std::function<void()> disconnect_callback_;
   std::function<void()> silence_callback_;
   Clock::duration silence_{};
+  Clock::time_point begin_;
   Clock::time_point last_write_ = Clock::now();
   int version_;
+  int status_ = 0;
   bool head_only_;
   bool keep_alive_;
   bool started_ = false;
   bool complete_ = false;
   bool chunked_ = false;
   bool disconnected_ = false;
+  bool failed_ = false;  // by an internal error
+  bool recorded_ = false;
 
   std::mutex posted_mutex_;
   std::vector<std::function<void()>> posted_;

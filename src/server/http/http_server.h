@@ -45,6 +45,8 @@ struct HttpApp {
   std::function<HttpResponse(int status, const std::string& message)> error;
   // Adds headers that every response has. The request may be incomplete (method and headers empty). Optional.
   std::function<void(const HttpRequest&, HttpHeaders&)> decorate;
+  // Called once per request, when its response has been queued as a whole or never will be. Optional.
+  std::function<void(const RequestRecord&)> record;
   // Whether large bodies are received slowly, to leave the processor to more important work. Optional.
   std::function<bool()> busy;
 };

@@ -48,6 +48,7 @@ struct HttpResponse {
   std::string content_type = "application/json";
   HttpHeaders headers;
   bool close = false;  // close the connection after this response
+  std::string remark;  // for the log, not sent: why the request failed, or what it took
 };
 
 // Takes the response to one request. A handler calls either send() once, or begin_stream(), write() any
@@ -65,6 +66,9 @@ class ResponseWriter {
   virtual void begin_stream(HttpResponse head) = 0;
   virtual void write(std::string_view bytes) = 0;
   virtual void end() = 0;
+  // For the log, before end(): the remark on a stream, and the status with which it would have begun if its
+  // error had been known.
+  virtual void set_outcome(int status, std::string remark) = 0;
 
   // The client has closed the connection or has not read for too long, or the server is being stopped.
   virtual bool disconnected() const = 0;
@@ -91,6 +95,16 @@ class ResponseWriter {
  protected:
   // Empty work stands for a failure.
   virtual void post_function(std::function<void()> work) noexcept = 0;
+};
+
+// One request and its end, for the log. The views are valid during the call that passes the record.
+struct RequestRecord {
+  std::string_view method;  // empty if the header could not be read
+  std::string_view path;
+  int status = 0;             // that of an error within a stream, if there was one
+  std::string_view remark;    // HttpResponse::remark
+  bool disconnected = false;  // before the response was complete
+  double seconds = 0.0;       // from the first byte of the request to the last one of the response
 };
 
 // Must not keep references to `request` beyond the call, but may move it away and respond later.

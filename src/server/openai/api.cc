@@ -197,9 +197,7 @@ HttpHandler pooling(const State& state, ParsePooling parse) {
     if (!job.request.client.empty()) spec->client = job.request.client;
     spec->cache_salt = combined_salt(job.request, spec->cache_salt);
     job.request.body_charge.reset();
-    std::make_shared<Pooling>(s.engine, std::move(spec).value(), job.writer, s.pool, s.settings.log_requests,
-                              job.client)
-        ->start();
+    std::make_shared<Pooling>(s.engine, std::move(spec).value(), job.writer, s.pool, job.client)->start();
   });
 }
 

@@ -82,6 +82,7 @@ HttpResponse error_response(int status, std::string_view message, std::string_vi
   HttpResponse response;
   response.status = status;
   response.body = error_body(status, message, param, code);
+  response.remark = message;
   if (status == 503) response.headers.add("Retry-After", "1");
   if (status == 401) response.headers.add("WWW-Authenticate", "Bearer");
   return response;

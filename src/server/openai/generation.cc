@@ -92,11 +92,10 @@ void GenerationResponse::begin_response(const std::optional<Failure>& failure) {
   take_outputs();
 }
 
-void GenerationResponse::log_end(std::string_view how) const {
-  if (!settings_.log_requests) return;
+std::string GenerationResponse::remark() const {
   const Usage u = usage();
-  log_info(spec_.id, ": ", counted(u.prompt_tokens, "prompt token"), " (", u.cached_tokens, " cached), ",
-           u.completion_tokens, " generated, ", fixed(monotonic_seconds() - begin_, 3), " s", how);
+  return cat(spec_.id, ", ", counted(u.prompt_tokens, "prompt token"), " (", u.cached_tokens, " cached), ",
+             u.completion_tokens, " generated");
 }
 
 // Any thread.
@@ -191,7 +190,9 @@ void GenerationResponse::process(std::vector<PromptOutput> outputs, Reply& reply
 void GenerationResponse::deliver(Reply& reply) {
   if (reply.response) return writer_->send(std::move(*reply.response));
   if (!reply.stream.empty()) writer_->write(reply.stream);
-  if (reply.end_stream) writer_->end();
+  if (!reply.end_stream) return;
+  writer_->set_outcome(reply.status, std::move(reply.remark));
+  writer_->end();
 }
 
 void GenerationResponse::take(size_t index, RequestOutput&& output, Reply& reply) {
@@ -261,26 +262,28 @@ void GenerationResponse::take_delta(size_t prompt, CompletionDelta&& delta, std:
 void GenerationResponse::fail(const Failure& failure, Reply& reply) {
   if (closed_.load()) return;
   abort_all();
-  log_end(cat("; failed: ", failure.message));
   if (!streaming_) {
     reply.response = error_response(failure);
     return;
   }
   reply.stream += cat("data: ", error_body(failure), "\n\ndata: [DONE]\n\n");
   reply.end_stream = true;
+  reply.status = http_status(failure.kind);
+  reply.remark = failure.message;
 }
 
 void GenerationResponse::finish(Reply& reply) {
   closed_.store(true);
-  log_end("");
   if (!spec_.stream) {
     reply.response = head();
+    reply.response->remark = remark();
     reply.response->body = whole_response();
     return;
   }
   if (spec_.include_usage) write_usage_chunk(reply.stream);
   reply.stream += "data: [DONE]\n\n";
   reply.end_stream = true;
+  reply.remark = remark();
 }
 
 HttpResponse GenerationResponse::head() const {

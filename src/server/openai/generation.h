@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "server/http/http_types.h"
 #include "server/http/work_pool.h"
 #include "server/openai/answer_format.h"
@@ -26,7 +25,6 @@ namespace quire {
 struct GenerationSettings {
   double keep_alive_s = 15.0;      // between comments on a silent stream; 0 = no comments
   std::string fingerprint;         // system_fingerprint
-  bool log_requests = false;       // one line per response
   std::shared_ptr<WorkPool> pool;  // writes large responses; null = the connection's thread writes all
 };
 
@@ -69,6 +67,8 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
     std::string stream;
     std::optional<HttpResponse> response;
     bool end_stream = false;
+    int status = 200;    // that of an error in a stream
+    std::string remark;  // for the log, with end_stream
   };
   struct Abort {
     GenerationResponse* generation;
@@ -90,7 +90,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   void fail(const Failure& failure, Reply& reply);
   void finish(Reply& reply);
   void begin_stream();
-  void log_end(std::string_view how) const;
+  std::string remark() const;
 
   Usage usage() const;
   void write_timings(JsonOut& out) const;
@@ -112,7 +112,6 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   std::vector<Choice> choices_;
   size_t num_unfinished_ = 0;
   size_t num_entries_ = 0;  // tokens and log-probabilities received so far
-  const double begin_ = monotonic_seconds();
   bool streaming_ = false;
 
   std::atomic<bool> closed_{false};       // the response is complete, or the client has disconnected

@@ -5,7 +5,6 @@
 
 #include "base/base64.h"
 #include "base/counted.h"
-#include "base/log.h"
 #include "base/strings.h"
 #include "server/openai/errors.h"
 
@@ -21,12 +20,11 @@ void write_numbers(JsonOut& out, const std::vector<float>& values) {
 }  // namespace
 
 Pooling::Pooling(ServingEngine& engine, PoolingSpec spec, std::shared_ptr<ResponseWriter> writer,
-                 std::shared_ptr<WorkPool> pool, bool log_requests, std::stop_source stop)
+                 std::shared_ptr<WorkPool> pool, std::stop_source stop)
     : engine_(engine),
       spec_(std::move(spec)),
       writer_(std::move(writer)),
       pool_(std::move(pool)),
-      log_requests_(log_requests),
       stop_(std::move(stop)) {
   texts_.resize(spec_.texts.size());
   num_unfinished_ = texts_.size();
@@ -111,11 +109,9 @@ void Pooling::fail(ErrorKind kind, const char* message) noexcept {
 void Pooling::finish() noexcept {
   if (closed_.exchange(true)) return;
   try {
-    if (log_requests_) {
-      log_info(spec_.id, ": ", counted(static_cast<int64_t>(texts_.size()), "text"), ", ",
-               counted(usage().prompt_tokens, "token"), ", ", fixed(monotonic_seconds() - begin_, 3), " s");
-    }
     HttpResponse response;
+    response.remark = cat(spec_.id, ", ", counted(static_cast<int64_t>(texts_.size()), "text"), ", ",
+                          counted(usage().prompt_tokens, "token"));
     if (!spec_.ignored_params.empty())
       response.headers.add("X-Ignored-Params", ignored_header(spec_.ignored_params));
     response.body = response_body();

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
 #include "server/http/http_types.h"
 #include "server/http/work_pool.h"
 #include "server/openai/answer_format.h"
@@ -22,7 +21,7 @@ class Pooling : public std::enable_shared_from_this<Pooling> {
  public:
   // `stop` is requested when the client disconnects. `pool` writes the response.
   Pooling(ServingEngine& engine, PoolingSpec spec, std::shared_ptr<ResponseWriter> writer,
-          std::shared_ptr<WorkPool> pool, bool log_requests, std::stop_source stop);
+          std::shared_ptr<WorkPool> pool, std::stop_source stop);
   // Submits all texts. Runs on a thread of the pool.
   void start();
 
@@ -57,9 +56,7 @@ class Pooling : public std::enable_shared_from_this<Pooling> {
   PoolingSpec spec_;
   const std::shared_ptr<ResponseWriter> writer_;
   const std::shared_ptr<WorkPool> pool_;
-  const bool log_requests_;
   const std::stop_source stop_;
-  const double begin_ = monotonic_seconds();
   std::atomic<bool> closed_{false};  // the response is decided, or the client has disconnected
 
   std::mutex mutex_;

@@ -1,5 +1,8 @@
 // Completions and chat over real sockets: responses, streams, errors and disconnecting clients.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "base/strings.h"
 #include "unit/server/server_fixture.h"
@@ -304,6 +307,19 @@ TEST_F(GenerationTest, RejectsUnknownFieldsWithStrictParams) {
   const RawResponse r = client.post("/v1/completions", R"({"prompt":"a","frobnicate":1})");
   EXPECT_EQ(r.status, 400);
   EXPECT_EQ(r.json()["error"]["param"], "frobnicate");
+}
+
+TEST_F(GenerationTest, LogsTheErrorOfAStreamThatHasBegun) {
+  options.log_requests = RequestLog::kErrors;
+  engine.fail_after = 2;
+  testing::internal::CaptureStderr();
+  const uint16_t port = start();
+  (void)RawClient(port).post("/v1/completions", R"({"prompt":"ab","stream":true})");
+  server.reset();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, testing::ContainsRegex(
+                       "WARNING .* POST /v1/completions 500 \\([0-9.]+ ms\\): the fake engine failed"));
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 1) << log;
 }
 
 TEST_F(GenerationTest, ReportsEngineFailures) {

@@ -17,7 +17,7 @@ class ServerTest : public testing::Test {
   ServerTest() {
     options.http.port = 0;
     options.http.num_threads = 2;
-    options.log_requests = false;
+    options.log_requests = RequestLog::kNone;
   }
   void TearDown() override { server.reset(); }
 
