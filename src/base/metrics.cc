@@ -1,6 +1,8 @@
 #include "base/metrics.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 
 #include "base/strings.h"
@@ -12,6 +14,13 @@ std::string number_text(double v) {
   if (std::isinf(v)) return v > 0 ? "+Inf" : "-Inf";
   if (std::isnan(v)) return "NaN";
   return to_text(v);
+}
+
+// A bound as the clients of Prometheus write it, 0.0001 and not 1e-04: a query compares the texts of labels.
+std::string bound_text(double bound) {
+  std::array<char, 400> text;  // enough for every double
+  const auto result = std::to_chars(text.data(), text.data() + text.size(), bound, std::chars_format::fixed);
+  return {text.data(), result.ptr};
 }
 
 void append_escaped(std::string& out, std::string_view value) {
@@ -96,7 +105,7 @@ void MetricsRegistry::render_family(std::string& out, const std::string& prefix,
       uint64_t cumulative = 0;
       for (size_t i = 0; i <= h.bounds().size(); ++i) {
         cumulative += h.bucket(i);
-        const std::string bound = i < h.bounds().size() ? number_text(h.bounds()[i]) : "+Inf";
+        const std::string bound = i < h.bounds().size() ? bound_text(h.bounds()[i]) : "+Inf";
         out += cat(name, "_bucket", label_text(common, series.labels, cat("le=\"", bound, "\"")), " ",
                    cumulative, "\n");
       }

@@ -8,13 +8,17 @@
 namespace quire {
 namespace {
 
-constexpr std::array<double, 22> kTtftBounds = {.001, .005, .01, .02, .04, .06, .08, .1, .25, .5,  .75,
-                                                1,    2.5,  5,   7.5, 10,  20,  40,  80, 160, 640, 2560};
-// The first bounds are finer than vLLM's 10 ms, which is too coarse for small models.
-constexpr std::array<double, 22> kInterTokenBounds = {
-    .001, .002, .005, .01, .025, .05, .075, .1, .15, .2, .3, .4, .5, .75, 1, 2.5, 5, 7.5, 10, 20, 40, 80};
-constexpr std::array<double, 21> kLatencyBounds = {.3, .5, .8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
-                                                   30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680};
+// The bounds are those of vLLM and finer ones below its first, which is too high for small models (10 ms
+// between tokens) and for the time in the queue (300 ms).
+constexpr std::array<double, 25> kTtftBounds = {.0001, .0002, .0005, .001, .005, .01, .02, .04, .06,
+                                                .08,   .1,    .25,   .5,   .75,  1,   2.5, 5,   7.5,
+                                                10,    20,    40,    80,   160,  640, 2560};
+constexpr std::array<double, 25> kInterTokenBounds = {.0001, .0002, .0005, .001, .002, .005, .01, .025, .05,
+                                                      .075,  .1,    .15,   .2,   .3,   .4,   .5,  .75,  1,
+                                                      2.5,   5,     7.5,   10,   20,   40,   80};
+constexpr std::array<double, 32> kLatencyBounds = {
+    .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2,  .3,  .5,  .8,  1,    1.5,
+    2,     2.5,   5,     10,   15,   20,   30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
 constexpr std::array<double, 17> kTokenBounds = {1,    2,    5,    10,    20,    50,    100,    200,   500,
                                                  1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000};
 constexpr std::array<double, 13> kIterationBounds = {1,   8,    16,   32,   64,   128,  256,

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import re
 import subprocess
 import threading
 
@@ -26,6 +27,10 @@ vllm:time_to_first_token_seconds_bucket{engine="0",le="0.3",model_name="org/larg
 vllm:time_to_first_token_seconds_bucket{engine="0",le="+Inf",model_name="org/large"} 10.0
 vllm:time_to_first_token_seconds_count{engine="0",model_name="org/large"} 10.0
 vllm:time_to_first_token_seconds_sum{engine="0",model_name="org/large"} 2.0
+vllm:request_queue_time_seconds_bucket{engine="0",le="0.3",model_name="org/large"} 10.0
+vllm:request_queue_time_seconds_bucket{engine="0",le="+Inf",model_name="org/large"} 10.0
+vllm:request_queue_time_seconds_count{engine="0",model_name="org/large"} 10.0
+vllm:request_queue_time_seconds_sum{engine="0",model_name="org/large"} 0.002
 """
 
 
@@ -80,6 +85,12 @@ def test_vllm_servers_are_understood(vllm_url):
     assert figures["tpot_ms"] is None
 
 
+def test_a_latency_below_the_lowest_bucket_is_only_bounded(vllm_url):
+    text = top(vllm_url, "--once", "--interval", "100ms").stdout
+    assert re.search(r"^Queue +0\.2 ms +< 1 ms +< 2 ms +< 20 ms$", text, re.MULTILINE), text
+    assert re.search(r"^TTFT +200\.0 ms +200\.0 ms +280\.0 ms +298\.0 ms$", text, re.MULTILINE), text
+
+
 def test_the_live_view_follows_the_server_and_the_window(vllm_url):
     terminal = Terminal([str(BINARY), "top", vllm_url, "--interval", "100ms"], columns=80, rows=24)
     terminal.wait_for("12 running, 34 waiting")
@@ -91,6 +102,33 @@ def test_the_live_view_follows_the_server_and_the_window(vllm_url):
     terminal.send("q")
     assert terminal.wait_for_end() == 0
     assert terminal.output.endswith(b"\x1b[?25h\x1b[?1049l"), "the screen is not restored"
+
+
+def color_of(terminal, text):
+    row = next(y for y, line in enumerate(terminal.lines()) if text in line)
+    return terminal.screen.buffer[row][terminal.lines()[row].index(text)].fg
+
+
+@pytest.mark.parametrize("environment, colors", [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_the_live_view_uses_the_width_and_colors(vllm_url, environment, colors):
+    terminal = Terminal([str(BINARY), "top", vllm_url, "--interval", "100ms"], columns=120, rows=24, environment=environment)
+    terminal.wait_until(lambda: re.search(r"[▁▂▃▄▅▆▇█]{3}\n", terminal.text()), "sparklines")
+    lines = terminal.lines()
+    usage = next(line for line in lines if line.startswith("KV cache"))
+    assert len(usage) in (119, 120)
+    bar = usage[usage.index("[") + 1:usage.index("]")]
+    assert bar.strip("█░") == "" and abs(bar.count("█") / len(bar) - 0.625) < 0.02
+    below = lines[lines.index(usage) + 1].strip()
+    assert set(below) == {"▅"}, "62.5 % of a full column"
+    generation = next(i for i, line in enumerate(lines) if line.startswith("Generation"))
+    assert set(lines[generation + 1].strip()) <= set("▁▂▃▄▅▆▇█")
+    assert "q: quit" in terminal.text()
+    assert (color_of(terminal, "█") == "green") == colors
+    assert (color_of(terminal, "34 waiting") != "default") == colors
+    terminal.resize(60, 24)
+    terminal.wait_until(lambda: any(len(line) in (59, 60) for line in terminal.lines() if line.startswith("KV cache")), "narrower bar")
+    terminal.send("q")
+    assert terminal.wait_for_end() == 0
 
 
 @pytest.mark.parametrize("end", ["\x03", "terminate"])

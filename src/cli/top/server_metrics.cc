@@ -1,5 +1,6 @@
 #include "cli/top/server_metrics.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -97,19 +98,22 @@ std::optional<double> rate(const ServerMetrics& previous, const ServerMetrics& n
   return increase(*first, *last) / seconds;
 }
 
-double percentile(const std::map<double, double>& counts, double total, double fraction) {
+Percentile percentile(const std::map<double, double>& counts, double total, double fraction, double mean) {
   const double rank = fraction * total;
   double lower = 0.0;
   double before = 0.0;
   for (const auto& [upper, cumulative] : counts) {
     if (cumulative >= rank && cumulative > before) {
-      if (std::isinf(upper)) return lower;
-      return lower + (upper - lower) * (rank - before) / (cumulative - before);
+      if (std::isinf(upper)) return {lower, false};
+      // Values are not spread evenly from 0 to the lowest bound. A part of 1 - fraction of them is not below
+      // the percentile, so that the mean is another bound.
+      if (lower == 0.0) return {std::min(upper, mean / (1.0 - fraction)), true};
+      return {lower + (upper - lower) * (rank - before) / (cumulative - before), false};
     }
     lower = upper;
     before = cumulative;
   }
-  return lower;
+  return {lower, false};
 }
 
 }  // namespace
@@ -150,8 +154,9 @@ std::optional<HistogramSummary> summarize(const MetricHistogram& earlier, const 
     const auto before = base.buckets.find(upper);
     counts[upper] = cumulative - (before == base.buckets.end() ? 0.0 : before->second);
   }
-  return HistogramSummary{(later.sum - base.sum) / count, percentile(counts, count, 0.5),
-                          percentile(counts, count, 0.9), percentile(counts, count, 0.99)};
+  const double mean = (later.sum - base.sum) / count;
+  return HistogramSummary{mean, percentile(counts, count, 0.5, mean), percentile(counts, count, 0.9, mean),
+                          percentile(counts, count, 0.99, mean)};
 }
 
 ServerActivity activity_of(const ServerMetrics& base, const ServerMetrics& previous,

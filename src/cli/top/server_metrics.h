@@ -31,14 +31,18 @@ struct ServerMetrics {
 // ignored. Throws Error if the text has neither.
 ServerMetrics parse_metrics(std::string_view text, double time);
 
-struct HistogramSummary {  // seconds
-  double mean = 0.0;
-  double p50 = 0.0;
-  double p90 = 0.0;
-  double p99 = 0.0;
+// Seconds, interpolated within a bucket. In the lowest bucket, `value` is only an upper bound.
+struct Percentile {
+  double value = 0.0;
+  bool is_bound = false;
 };
 
-// Percentiles are interpolated within the buckets. nullopt if `later` has no value that `earlier` lacks.
+struct HistogramSummary {  // seconds
+  double mean = 0.0;
+  Percentile p50, p90, p99;
+};
+
+// nullopt if `later` has no value that `earlier` lacks.
 std::optional<HistogramSummary> summarize(const MetricHistogram& earlier, const MetricHistogram& later);
 
 // The activity of a server, from two scrapes. Rates are over the time between them.

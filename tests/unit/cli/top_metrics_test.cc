@@ -65,9 +65,24 @@ TEST(TopMetrics, InterpolatesPercentilesOfThePeriod) {
   const auto ttft = activity_of(first, first, second()).ttft;
   ASSERT_TRUE(ttft.has_value());
   EXPECT_DOUBLE_EQ(ttft->mean, 0.15);
-  EXPECT_DOUBLE_EQ(ttft->p50, 0.15);
-  EXPECT_DOUBLE_EQ(ttft->p90, 0.19);
+  EXPECT_DOUBLE_EQ(ttft->p50.value, 0.15);
+  EXPECT_DOUBLE_EQ(ttft->p90.value, 0.19);
+  EXPECT_FALSE(ttft->p50.is_bound);
   EXPECT_FALSE(activity_of(second(), second(), second()).ttft.has_value());
+}
+
+TEST(TopMetrics, OnlyBoundsPercentilesInTheLowestBucket) {
+  MetricHistogram histogram;
+  histogram.buckets = {{0.3, 90}, {0.5, 100}, {std::numeric_limits<double>::infinity(), 100}};
+  histogram.count = 100;
+  histogram.sum = 4.0;
+  const auto summary = summarize({}, histogram);
+  ASSERT_TRUE(summary.has_value());
+  EXPECT_TRUE(summary->p50.is_bound);
+  EXPECT_DOUBLE_EQ(summary->p50.value, 0.08);  // twice the mean, and not 0.15
+  EXPECT_TRUE(summary->p90.is_bound);
+  EXPECT_DOUBLE_EQ(summary->p90.value, 0.3);
+  EXPECT_FALSE(summary->p99.is_bound);
 }
 
 TEST(TopMetrics, CountsFromZeroAfterARestart) {
