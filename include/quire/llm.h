@@ -116,6 +116,8 @@ class Stream {
   void cancel();
   // The output so far; complete after next() has returned nullopt.
   const Completion& completion() const;
+  // Complete after next() has returned nullopt.
+  const GenerationTimes& times() const;
 
  private:
   friend class LLM;
@@ -141,6 +143,7 @@ struct ModelDescription {
   std::string name;
   std::string architecture;
   std::string task;  // generate, embed, classify
+  bool has_chat_template = false;
   int64_t embedding_size = 0;
   std::vector<std::string> labels;
   std::string weight_dtype;

@@ -37,6 +37,11 @@ void append_delta(Completion& completion, CompletionDelta&& delta) {
   if (const auto* token = std::get_if<TokenId>(&delta.stop_reason)) completion.stop_token = *token;
 }
 
+GenerationTimes to_times(const RequestTimes& t) {
+  const auto since_arrival = [&t](double time) { return time > 0.0 ? time - t.arrival : 0.0; };
+  return {since_arrival(t.scheduled), since_arrival(t.first_token), since_arrival(t.last_token)};
+}
+
 void take_output(Generation& generation, RequestOutput&& output) {
   for (auto& delta : output.outputs) {
     // A beam search may find fewer hypotheses than n.
@@ -46,10 +51,7 @@ void take_output(Generation& generation, RequestOutput&& output) {
   for (const auto& position : output.prompt_logprobs)
     generation.prompt_logprobs.push_back(to_logprobs(position));
   generation.num_cached_tokens = output.num_cached_tokens;
-  const RequestTimes& t = output.times;
-  generation.times.queued = t.scheduled > 0.0 ? t.scheduled - t.arrival : 0.0;
-  generation.times.first_token = t.first_token > 0.0 ? t.first_token - t.arrival : 0.0;
-  generation.times.total = t.last_token > 0.0 ? t.last_token - t.arrival : 0.0;
+  generation.times = to_times(output.times);
 }
 
 Json parse_json(std::string_view what, const std::string& text) {
@@ -296,6 +298,7 @@ struct Stream::Impl {
   std::shared_ptr<Engine> engine;
   RequestBatch batch;
   Completion completion;
+  GenerationTimes times;
   bool finished = false;
 };
 
@@ -308,6 +311,7 @@ std::optional<std::string> Stream::next() {
   while (impl_ && !impl_->finished) {
     RequestOutput output = impl_->batch.next();
     impl_->finished = output.finished;
+    impl_->times = to_times(output.times);
     if (output.failure) throw Error(output.failure->message);
     if (output.outputs.empty()) continue;
     CompletionDelta& delta = output.outputs.front();
@@ -324,6 +328,10 @@ void Stream::cancel() {
 
 const Completion& Stream::completion() const {
   return impl_->completion;
+}
+
+const GenerationTimes& Stream::times() const {
+  return impl_->times;
 }
 
 Stream LLM::generate_stream(const Prompt& prompt, const SamplingParams& params) {
@@ -364,6 +372,7 @@ ModelDescription LLM::model() const {
                           .task = info.task == ModelTask::kGenerate ? "generate"
                                   : info.task == ModelTask::kEmbed  ? "embed"
                                                                     : "classify",
+                          .has_chat_template = impl_->engine->chat_template() != nullptr,
                           .embedding_size = info.embedding_size,
                           .labels = info.labels,
                           .weight_dtype = info.weight_dtype,

@@ -10,6 +10,11 @@
 #include <climits>
 #include <ctime>
 #include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/log_hold.h"
 
 namespace quire {
 namespace {
@@ -26,6 +31,8 @@ struct LogState {
   int64_t num_reported = 0;     // dropped lines that a line has reported
   bool inside_line = false;     // the last line was only written in part
   bool transient_line = false;  // there is a line that the next one replaces
+  int num_holds = 0;
+  std::vector<std::string> held;  // lines that wait
 };
 
 LogState& state() {
@@ -80,6 +87,14 @@ bool write_line(LogState& log, std::string_view line) {
   const size_t written = write_without_waiting(line);
   log.inside_line = written > 0 && written < line.size();
   return written == line.size();
+}
+
+// Writes the lines that wait. Under the lock.
+void write_held(LogState& log) noexcept {
+  for (const std::string& line : log.held) {
+    if (!write_line(log, line)) log.num_dropped.fetch_add(1, std::memory_order_relaxed);
+  }
+  log.held.clear();
 }
 
 // The length of the well-formed UTF-8 character at the front of the text; 0 = there is none.
@@ -159,8 +174,13 @@ std::string escape_log_text(std::string_view text) {
 void log_line(LogLevel level, std::string_view message) noexcept {
   LogState& log = state();
   try {
-    const std::string line = format_line(level, message);
+    std::string line = format_line(level, message);
     const std::lock_guard lock(log.mutex);
+    if (log.num_holds > 0) {
+      if (log.held.size() >= kMaxHeldLogLines) return drop_log_line();
+      log.held.push_back(std::move(line));
+      return;
+    }
     const int64_t unreported = log.num_dropped.load(std::memory_order_relaxed) - log.num_reported;
     if (unreported > 0) {
       const std::string report = format_line(
@@ -176,6 +196,21 @@ void log_line(LogLevel level, std::string_view message) noexcept {
 
 void drop_log_line() noexcept {
   state().num_dropped.fetch_add(1, std::memory_order_relaxed);
+}
+
+LogHold::LogHold() noexcept {
+  const std::lock_guard lock(state().mutex);
+  ++state().num_holds;
+}
+
+LogHold::~LogHold() {
+  const std::lock_guard lock(state().mutex);
+  if (--state().num_holds == 0) write_held(state());
+}
+
+void LogHold::release() noexcept {
+  const std::lock_guard lock(state().mutex);
+  write_held(state());
 }
 
 void show_transient_line(std::string_view text) noexcept {

@@ -7,11 +7,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/log_hold.h"
+#include "base/strings.h"
 #include "cli/chat/attachments.h"
+#include "cli/chat/conversation.h"
 #include "cli/chat/history_file.h"
 #include "cli/chat/interrupts.h"
 #include "cli/chat/line_editor.h"
-#include "cli/chat/markdown.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/progress.h"
@@ -21,20 +24,28 @@ namespace quire::cli {
 namespace {
 
 constexpr size_t kMaxMessages = 1000;
-constexpr std::array kCommands{"/exit", "/file", "/help", "/quit", "/reset", "/system"};
-
 constexpr const char* kHelp =
-    "/file PATH      attach a text file to the next message\n"
-    "/system [TEXT]  set the system prompt (or remove it) and start a new conversation\n"
-    "/reset          start a new conversation\n"
-    "/help           show this list\n"
-    "/exit           exit (or press Ctrl-D)\n"
+    "/regen            replace the last answer by another one\n"
+    "/file PATH        attach a text file to the next message\n"
+    "/system [TEXT]    set the system prompt (or remove it) and start a new conversation\n"
+    "/reset            start a new conversation\n"
+    "/save FILE        write the conversation to a JSON file\n"
+    "/load FILE        continue the conversation in a file\n"
+    "/set NAME VALUE   change a sampling parameter, or turn stats on or off; /set shows all values\n"
+    "/stats            show figures of the last answer, the context and the KV cache\n"
+    "/help             show this list\n"
+    "/bye              exit (also /exit, /quit or Ctrl-D)\n"
     "@PATH in a message attaches the text file PATH; @\"PATH\" if it contains spaces\n";
 constexpr const char* kKeys =
-    "Ctrl-C          stop the response; discard the message that is being edited\n"
-    "Alt-Enter       start a new line (also Ctrl-J, or Enter after a backslash)\n"
-    "Up, Down        earlier and later messages; Ctrl-R searches them\n"
-    "Tab             complete a command or a path\n";
+    "Ctrl-C            stop the response; discard the message that is being edited\n"
+    "Alt-Enter         start a new line (also Ctrl-J, or Enter after a backslash)\n"
+    "Up, Down          earlier and later messages; Ctrl-R searches them\n"
+    "Tab               complete a command, a path or a name of /set\n";
+
+// Flags of `quire generate` that would have no effect here.
+constexpr std::array kRefusedFlags{
+    "--n",        "--use-beam-search", "--best-of", "--length-penalty", "--early-stopping",
+    "--logprobs", "--prompt-logprobs"};
 
 struct ChatFlags {
   EngineConfig config;
@@ -42,114 +53,91 @@ struct ChatFlags {
   std::string system;
   bool no_markdown = false;
   bool no_history = false;
+  bool no_stats = false;
 };
 
-// Prints a response while it is generated.
-class ResponsePrinter {
- public:
-  explicit ResponsePrinter(bool markdown)
-      : markdown_(markdown), renderer_(terminal_size(STDOUT_FILENO).columns) {}
+enum class Argument { kNone, kText, kPath, kSetting };
 
-  void print(const std::string& piece) {
-    std::cout << (markdown_                    ? renderer_.feed(piece)
-                  : is_terminal(STDOUT_FILENO) ? without_controls(piece)
-                                               : piece)
-              << std::flush;
-    ends_line_ = piece.empty() ? ends_line_ : piece.back() == '\n';
-  }
-  // Ends the response with a remark why it was stopped, or an empty one.
-  void finish(const std::string& remark) {
-    if (markdown_) {
-      std::cout << renderer_.finish() << (remark.empty() ? "" : remark + "\n") << std::flush;
-    } else {
-      std::cout << (remark.empty() || ends_line_ ? "" : " ") << remark << "\n" << std::flush;
-    }
-  }
-
- private:
-  bool markdown_;
-  MarkdownRenderer renderer_;
-  bool ends_line_ = true;
+struct ChatCommand {
+  std::string_view name;
+  Argument argument = Argument::kNone;
+  bool needs_argument = false;
+  void (*run)(Conversation&, const std::string& argument, bool edits) = nullptr;  // null = exit
 };
 
-class Conversation {
- public:
-  Conversation(LLM& llm, Interrupts& interrupts, SamplingParams params, bool markdown)
-      : llm_(llm), interrupts_(interrupts), params_(std::move(params)), markdown_(markdown) {}
+void print_chat_help(bool edits) {
+  std::cout << kHelp << (edits ? kKeys : "Ctrl-C            stop the response\n");
+}
 
-  void set_system(const std::string& text) {
-    system_ = text;
-    reset();
+void run_set(Conversation& conversation, const std::string& argument) {
+  const size_t space = argument.find(' ');
+  if (argument.empty()) {
+    std::cout << conversation.settings_text();
+  } else if (space == std::string::npos) {
+    throw Error("/set needs a name and a value, for example /set temperature 0.7; default restores a value");
+  } else {
+    conversation.set(argument.substr(0, space), argument.substr(argument.find_first_not_of(' ', space)));
   }
-  void reset() {
-    messages_.clear();
-    attachments_.clear();
-    if (!system_.empty()) messages_.push_back({"system", system_});
+}
+
+// In the order of completions.
+constexpr std::array<ChatCommand, 12> kCommands = {{
+    {"/bye"},
+    {"/exit"},
+    {"/file", Argument::kPath, true,
+     [](Conversation& conversation, const std::string& path, bool) {
+       conversation.attach(path);
+       std::cout << path << " is attached to the next message.\n";
+     }},
+    {"/help", Argument::kNone, false,
+     [](Conversation&, const std::string&, bool edits) { print_chat_help(edits); }},
+    {"/load", Argument::kPath, true,
+     [](Conversation& conversation, const std::string& path, bool) {
+       std::cout << path << ": " << conversation.load(path) << ".\n";
+     }},
+    {"/quit"},
+    {"/regen", Argument::kNone, false,
+     [](Conversation& conversation, const std::string&, bool) { conversation.regenerate(); }},
+    {"/reset", Argument::kNone, false,
+     [](Conversation& conversation, const std::string&, bool) { conversation.reset(); }},
+    {"/save", Argument::kPath, true,
+     [](Conversation& conversation, const std::string& path, bool) {
+       conversation.save(path);
+       std::cout << "The conversation is in " << path << ".\n";
+     }},
+    {"/set", Argument::kSetting, false,
+     [](Conversation& conversation, const std::string& argument, bool) { run_set(conversation, argument); }},
+    {"/stats", Argument::kNone, false,
+     [](Conversation& conversation, const std::string&, bool) { std::cout << conversation.stats_text(); }},
+    {"/system", Argument::kText, false,
+     [](Conversation& conversation, const std::string& text, bool) { conversation.set_system(text); }},
+}};
+
+const ChatCommand* chat_command(std::string_view name) {
+  const auto found = std::ranges::find(kCommands, name, &ChatCommand::name);
+  return found == kCommands.end() ? nullptr : &*found;
+}
+
+void add_matches(Completions& found, std::string_view text, const std::vector<std::string>& candidates) {
+  for (const std::string& candidate : candidates) {
+    if (std::string_view(candidate).starts_with(text)) found.texts.push_back(candidate);
   }
-  // Attaches a file to the next message. Throws Error.
-  void attach(const std::string& path) { attachments_.push_back(read_attachment(path)); }
+}
 
-  // Sends a message with its files, prints the response as it is generated, and adds both to the
-  // conversation. Throws Error and leaves the conversation as it was if the message cannot be sent.
-  void ask(const std::string& message) {
-    std::vector<Attachment> files = attachments_;
-    std::ranges::move(read_mentions(message), std::back_inserter(files));
-    messages_.push_back({"user", with_attachments(message, files)});
-    try {
-      messages_.push_back({"assistant", respond()});
-    } catch (const Error&) {
-      messages_.pop_back();
-      throw;
-    }
-    attachments_.clear();
-  }
-
- private:
-  std::string respond() {
-    std::string response;
-    SamplingParams params = params_;
-    const auto used = static_cast<int32_t>(llm_.chat_prompt(messages_).size());
-    const int32_t room = llm_.model().max_model_len - used;
-    if (room <= 0)
-      throw Error("the conversation exceeds the maximum length of the model; /reset starts a new one");
-    if (params.max_tokens <= 0 || params.max_tokens > room) params.max_tokens = room;
-    Stream stream = llm_.chat_stream(messages_, params);
-    ResponsePrinter printer(markdown_);
-    interrupts_.watch(&stream);
-    try {
-      while (const auto piece = stream.next()) {
-        response += *piece;
-        printer.print(*piece);
-      }
-    } catch (...) {
-      interrupts_.watch(nullptr);
-      throw;
-    }
-    interrupts_.watch(nullptr);
-    const std::string& reason = stream.completion().finish_reason;
-    const char* cut = params.max_tokens == room ? "[stopped: context is full, /reset starts a new one]"
-                                                : "[stopped at --max-tokens]";
-    printer.finish(reason == "abort" ? "[stopped]" : reason == "length" ? cut : "");
-    return response;
-  }
-
-  LLM& llm_;
-  Interrupts& interrupts_;
-  SamplingParams params_;
-  bool markdown_;
-  std::string system_;
-  std::vector<Attachment> attachments_;  // for the next message
-  std::vector<ChatMessage> messages_;
-};
-
-// Completes commands and paths.
+// Completes commands, their arguments and paths in messages.
 Completions complete(std::string_view text) {
   Completions found;
-  constexpr std::string_view kFile = "/file ";
   const size_t mention = mention_at_end(text);
-  if (text.starts_with(kFile)) {
-    found.begin = kFile.size();
-    found.texts = complete_path(std::string(text.substr(kFile.size())));
+  if (const size_t space = text.find(' '); text.starts_with('/') && space != std::string_view::npos) {
+    const ChatCommand* command = chat_command(text.substr(0, space));
+    if (command == nullptr || command->argument == Argument::kText) return found;
+    found.begin = space + 1;
+    const std::string_view argument = text.substr(found.begin);
+    if (command->argument == Argument::kPath) {
+      found.texts = complete_path(std::string(argument));
+    } else if (command->argument == Argument::kSetting) {
+      add_matches(found, argument, chat_field_names());
+    }
   } else if (mention != std::string_view::npos) {
     found.begin = mention;
     found.texts = complete_path(std::string(text.substr(mention)));
@@ -161,8 +149,8 @@ Completions complete(std::string_view text) {
       if (needs_quotes && found.texts.size() == 1 && !path.ends_with('/')) path += '"';
     }
   } else if (text.starts_with('/')) {
-    for (const char* command : kCommands) {
-      if (std::string_view(command).starts_with(text)) found.texts.emplace_back(command);
+    for (const ChatCommand& command : kCommands) {
+      if (command.name.starts_with(text)) found.texts.emplace_back(command.name);
     }
   }
   return found;
@@ -200,32 +188,31 @@ class Input {
 
 // Runs a command or sends a message. Returns false if the program should end.
 bool process(const std::string& line, Conversation& conversation, bool edits) {
-  const size_t space = std::min(line.find(' '), line.size());
-  const std::string command = line.substr(0, space);
-  const std::string argument = space < line.size() ? line.substr(space + 1) : "";
-  const auto print_help = [edits] {
-    std::cout << kHelp << (edits ? kKeys : "Ctrl-C          stop the response\n");
-  };
   if (line.empty()) return true;
   if (line[0] != '/') {
     conversation.ask(line);
-  } else if (line == "/exit" || line == "/quit") {
-    return false;
-  } else if (line == "/help") {
-    print_help();
-  } else if (line == "/reset") {
-    conversation.reset();
-  } else if (command == "/system") {
-    conversation.set_system(argument);
-  } else if (command == "/file" && !argument.empty()) {
-    const std::string path = argument.substr(0, argument.find_last_not_of(' ') + 1);
-    conversation.attach(path);
-    std::cout << path << " is attached to the next message.\n";
-  } else {
-    std::cout << "Unknown command " << line << "\n";
-    print_help();
+    return true;
   }
+  const size_t space = std::min(line.find(' '), line.size());
+  const size_t begin = std::min(line.find_first_not_of(' ', space), line.size());
+  const std::string argument = line.substr(begin, line.find_last_not_of(' ') + 1 - begin);
+  const ChatCommand* command = chat_command(line.substr(0, space));
+  const bool complete_command = command != nullptr && (!command->needs_argument || !argument.empty());
+  if (!complete_command || (command->argument == Argument::kNone && !argument.empty())) {
+    std::cout << (command == nullptr ? "Unknown command " : "Not a command: ") << line << "\n";
+    print_chat_help(edits);
+    return true;
+  }
+  if (command->run == nullptr) return false;
+  command->run(conversation, argument, edits);
   return true;
+}
+
+void say_that_text_is_continued(const std::string& model) {
+  std::cerr
+      << model
+      << " has no chat template: it continues your text instead of answering. --chat-template FILE makes "
+         "it a chat.\n";
 }
 
 int run_chat(const ChatFlags& flags) {
@@ -234,32 +221,58 @@ int run_chat(const ChatFlags& flags) {
   std::optional<ProgressBar> loading(std::in_place, "Loading");
   LLM llm(flags.config, [&](double done) { loading->update(done); });
   loading.reset();
+  const ModelDescription model = llm.model();
+  if (model.task != "generate") {
+    throw Error(cat(model.name, " (", model.architecture,
+                    ") generates no text: it computes embeddings or scores; see quire serve"));
+  }
   interrupts.start_conversation();
-  SamplingParams params = llm.default_sampling_params();
-  params.max_tokens = llm.model().max_new_tokens;  // 0 = the rest of the context
-  flags.sampling.apply(params);
-  Conversation conversation(llm, interrupts, params, has_styles(STDOUT_FILENO) && !flags.no_markdown);
+  ChatSettings settings{.sampling = llm.default_sampling_params(), .stats = !flags.no_stats};
+  settings.sampling.max_tokens = model.max_new_tokens;  // 0 = the rest of the context
+  flags.sampling.apply(settings.sampling);
+  const bool styles = has_styles(STDOUT_FILENO);
+  Conversation conversation(llm, interrupts, settings,
+                            {.markdown = styles && !flags.no_markdown && model.has_chat_template,
+                             .terminal = is_terminal(STDOUT_FILENO),
+                             .styles = styles});
   conversation.set_system(flags.system);
 
   const bool terminal = is_terminal(STDIN_FILENO);
-  if (terminal)
-    std::cout << llm.model().name << " is ready. Type /help for a list of commands.\n" << std::flush;
+  if (conversation.continues_text()) say_that_text_is_continued(model.name);
+  if (terminal) std::cout << model.name << " is ready. Type /help for a list of commands.\n" << std::flush;
   Input input(flags);
+  // Lines of other threads would break an answer or the line that is being edited.
+  std::optional<LogHold> hold;
+  if (is_terminal(STDERR_FILENO)) hold.emplace();
   while (const auto line = input.read()) {
+    if (hold) hold->release();
     try {
       if (!process(*line, conversation, input.edits())) break;
     } catch (const Error& error) {
       std::cout << std::flush;
       std::cerr << "quire chat: " << error.what() << "\n";
     }
+    if (hold) hold->release();
   }
   if (terminal) std::cout << "\n";
   return 0;
 }
 
-}  // namespace
-
-namespace {
+// Replaces flags that would have no effect by ones that say so. Scripts that pass them expect several
+// answers or probabilities.
+void refuse_flags(CLI::App& command) {
+  for (const char* name : kRefusedFlags) {
+    command.remove_option(command.get_option(name));
+    command
+        .add_option_function<std::vector<std::string>>(
+            name,
+            [name](const std::vector<std::string>&) {
+              throw CLI::ValidationError(name, "has no effect in a chat; quire generate has it");
+            })
+        ->expected(0, 1)
+        ->group("");  // hidden
+  }
+}
 
 CLI::App* add_chat_command(CLI::App& app, int& exit_code, const std::string& name,
                            const std::string& description) {
@@ -273,8 +286,15 @@ CLI::App* add_chat_command(CLI::App& app, int& exit_code, const std::string& nam
       "not set");
   command->add_flag("--no-history", flags->no_history,
                     "Neither read nor write the history of messages, $XDG_STATE_HOME/quire/chat_history");
+  command->add_flag("--no-stats", flags->no_stats,
+                    "Do not print tokens, tokens/s and the time to the first token after each answer");
   add_sampling_flags(*command, flags->sampling);
-  command->callback([flags, &exit_code] { exit_code = run_chat(*flags); });
+  refuse_flags(*command);
+  CLI::Option* log_level = command->get_option("--log-level")->default_str("warning");
+  command->callback([flags, log_level, &exit_code] {
+    if (log_level->count() == 0) set_log_level(LogLevel::kWarning);
+    exit_code = run_chat(*flags);
+  });
   return command;
 }
 

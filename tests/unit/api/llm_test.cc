@@ -55,6 +55,8 @@ TEST(Llm, StreamsTheTextOfGenerate) {
   EXPECT_EQ(text, whole);
   EXPECT_GE(pieces, 1);
   EXPECT_EQ(stream.completion().text, whole);
+  EXPECT_GT(stream.times().first_token, 0.0);
+  EXPECT_GE(stream.times().total, stream.times().first_token);
   EXPECT_FALSE(stream.next().has_value());
 }
 

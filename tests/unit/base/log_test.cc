@@ -7,6 +7,7 @@
 #include <string>
 #include <thread>
 
+#include "base/log_hold.h"
 #include "base/strings.h"
 #include "support/switches.h"
 
@@ -73,6 +74,37 @@ TEST(Log, RemovesTheTransientLineBeforeALogLine) {
   show_transient_line("30 %");
   show_transient_line("");
   EXPECT_EQ(pipe.read(), "\r30 %\x1b[K\r\x1b[K");
+}
+
+TEST(Log, LinesWaitDuringAHold) {
+  PipeAsStderr pipe;
+  {
+    LogHold hold;
+    std::thread([] { log_warning("first"); }).join();
+    EXPECT_EQ(pipe.read(), "");
+    hold.release();
+    EXPECT_EQ(count(pipe.read(), " first\n"), 1U);
+    log_warning("second");
+    log_warning("third");
+    EXPECT_EQ(pipe.read(), "");
+  }
+  const std::string text = pipe.read();
+  EXPECT_LT(text.find("second"), text.find("third")) << text;
+  log_warning("fourth");
+  EXPECT_EQ(count(pipe.read(), " fourth\n"), 1U);
+}
+
+TEST(Log, CountsLinesThatAHoldHasNoRoomFor) {
+  PipeAsStderr pipe;
+  const int64_t before = num_dropped_log_lines();
+  {
+    const LogHold hold;
+    for (size_t i = 0; i < kMaxHeldLogLines + 3; ++i) log_warning("line ", i);
+  }
+  EXPECT_EQ(num_dropped_log_lines(), before + 3);
+  EXPECT_EQ(count(pipe.read(), "\n"), kMaxHeldLogLines);
+  log_warning("last");
+  EXPECT_EQ(count(pipe.read(), " 3 log lines were dropped"), 1U);
 }
 
 TEST(Log, EscapesLineBreaksAndControlCharacters) {

@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "cli/chat/attachments.h"
+#include "cli/chat/conversation_file.h"
 #include "cli/chat/history_file.h"
 #include "quire/error.h"
 
@@ -126,6 +127,42 @@ TEST(StateFile, FollowsTheXdgSpecification) {
   EXPECT_EQ(state_file("x"), "/home-of-test/.local/state/quire/x");
   unsetenv("HOME");
   EXPECT_EQ(state_file("x"), "");
+}
+
+TEST_F(ChatFiles, LoadsASavedConversation) {
+  const SavedConversation saved{{{"system", "Be kind."}, {"user", "\"Hi\"\n\u00e9"}, {"assistant", ""}}, ""};
+  save_conversation(path("talk.json"), saved);
+  const SavedConversation loaded = load_conversation(path("talk.json"));
+  ASSERT_EQ(loaded.messages.size(), 3U);
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(loaded.messages[i].role, saved.messages[i].role);
+    EXPECT_EQ(loaded.messages[i].content, saved.messages[i].content);
+  }
+  struct stat status {};
+  ASSERT_EQ(stat(path("talk.json").c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 0777U, 0600U);
+  save_conversation(path("talk.json"), {{}, "Once upon"});
+  EXPECT_EQ(load_conversation(path("talk.json")).text, "Once upon");
+}
+
+TEST_F(ChatFiles, KeepsFilesThatAreNotConversations) {
+  EXPECT_THROW(save_conversation(path("a.txt"), {{}, "text"}), Error);
+  EXPECT_EQ(read_attachment(path("a.txt")).content, "first\n");
+  EXPECT_THROW(save_conversation(path("none/talk.json"), {{}, "text"}), Error);
+}
+
+TEST_F(ChatFiles, RejectsWhatIsNotAConversation) {
+  for (const char* text :
+       {"", "{", "5", "{}", R"(["x"])", R"([{"role":"user","content":null}])", R"([{"content":"x"}])",
+        R"([{"role":"user","content":"x","tool_calls":[]}])", R"({"messages":{}})", R"({"prompt":[1]})"}) {
+    write("wrong.json", text);
+    try {
+      (void)load_conversation(path("wrong.json"));
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("wrong.json")) << text;
+    }
+  }
 }
 
 }  // namespace

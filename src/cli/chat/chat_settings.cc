@@ -1,0 +1,175 @@
+#include "cli/chat/chat_settings.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <variant>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire::cli {
+namespace {
+
+constexpr double kNoBound = std::numeric_limits<double>::infinity();
+
+struct FloatField {
+  float SamplingParams::*value;
+  double min_value;
+  double max_value;
+  bool min_excluded = false;
+};
+struct IntField {
+  int32_t SamplingParams::*value;
+  int64_t min_value;
+};
+struct SeedField {};
+struct StatsField {};
+
+struct Field {
+  std::string_view name;
+  std::string_view help;
+  std::variant<FloatField, IntField, SeedField, StatsField> kind;
+};
+
+// Ranges are those that the engine checks, so that a wrong value is reported at once.
+const std::vector<Field>& fields() {
+  static const std::vector<Field> table = {
+      {"temperature", "0 = greedy", FloatField{&SamplingParams::temperature, 0.0, 2.0}},
+      {"top_p", "cumulative probability", FloatField{&SamplingParams::top_p, 0.0, 1.0, true}},
+      {"top_k", "number of most probable tokens, 0 = all", IntField{&SamplingParams::top_k, -1}},
+      {"min_p", "relative to the most probable token", FloatField{&SamplingParams::min_p, 0.0, 1.0}},
+      {"repetition_penalty", "1 = off", FloatField{&SamplingParams::repetition_penalty, 0.0, kNoBound, true}},
+      {"presence_penalty", "0 = off", FloatField{&SamplingParams::presence_penalty, -2.0, 2.0}},
+      {"frequency_penalty", "0 = off", FloatField{&SamplingParams::frequency_penalty, -2.0, 2.0}},
+      {"max_tokens", "per answer, 0 = the rest of the context", IntField{&SamplingParams::max_tokens, 0}},
+      {"min_tokens", "per answer", IntField{&SamplingParams::min_tokens, 0}},
+      {"seed", "number, or random", SeedField{}},
+      {"stats", "on or off: a line after each answer", StatsField{}},
+  };
+  return table;
+}
+
+const Field& field_of(std::string_view name) {
+  std::string underscored(name);
+  std::ranges::replace(underscored, '-', '_');
+  const auto found =
+      std::ranges::find_if(fields(), [&](const Field& field) { return field.name == underscored; });
+  if (found == fields().end())
+    throw Error(cat("there is no '", name, "' to set; names are ", join(chat_field_names(), ", ")));
+  return *found;
+}
+
+template <typename T>
+std::optional<T> parse_as(const std::string& text) {
+  T value{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// Sets or shows one field; the overloads are the kinds.
+void set_value(const FloatField& field, ChatSettings& settings, std::string_view name,
+               const std::string& text) {
+  const auto value = parse_as<float>(text);
+  const bool fits = value && std::isfinite(*value) && *value <= field.max_value &&
+                    (field.min_excluded ? *value > field.min_value : *value >= field.min_value);
+  if (!fits) {
+    const std::string upper = std::isinf(field.max_value) ? "" : cat(" and at most ", field.max_value);
+    throw Error(cat(name, " must be a number ", field.min_excluded ? "greater than " : "of at least ",
+                    field.min_value, upper, ", not '", text, "'"));
+  }
+  settings.sampling.*field.value = *value;
+}
+
+void set_value(const IntField& field, ChatSettings& settings, std::string_view name,
+               const std::string& text) {
+  const auto value = parse_as<int32_t>(text);
+  if (!value || *value < field.min_value)
+    throw Error(cat(name, " must be an integer of at least ", field.min_value, ", not '", text, "'"));
+  settings.sampling.*field.value = *value;
+}
+
+void set_value(const SeedField&, ChatSettings& settings, std::string_view name, const std::string& text) {
+  if (text == "random") {
+    settings.sampling.seed.reset();
+    return;
+  }
+  const auto value = parse_as<int64_t>(text);
+  if (!value) throw Error(cat(name, " must be an integer or 'random', not '", text, "'"));
+  settings.sampling.seed = *value;
+}
+
+void set_value(const StatsField&, ChatSettings& settings, std::string_view name, const std::string& text) {
+  if (text != "on" && text != "off") throw Error(cat(name, " must be on or off, not '", text, "'"));
+  settings.stats = text == "on";
+}
+
+void copy_value(const FloatField& field, ChatSettings& to, const ChatSettings& from) {
+  to.sampling.*field.value = from.sampling.*field.value;
+}
+void copy_value(const IntField& field, ChatSettings& to, const ChatSettings& from) {
+  to.sampling.*field.value = from.sampling.*field.value;
+}
+void copy_value(const SeedField&, ChatSettings& to, const ChatSettings& from) {
+  to.sampling.seed = from.sampling.seed;
+}
+void copy_value(const StatsField&, ChatSettings& to, const ChatSettings& from) {
+  to.stats = from.stats;
+}
+
+std::string shown_value(const FloatField& field, const ChatSettings& settings) {
+  // The shortest text that reads back the same as a float: 0.7, and not 0.699999988.
+  std::array<char, 32> text;
+  const auto result = std::to_chars(text.data(), text.data() + text.size(), settings.sampling.*field.value);
+  return {text.data(), result.ptr};
+}
+std::string shown_value(const IntField& field, const ChatSettings& settings) {
+  return std::to_string(settings.sampling.*field.value);
+}
+std::string shown_value(const SeedField&, const ChatSettings& settings) {
+  return settings.sampling.seed ? std::to_string(*settings.sampling.seed) : "random";
+}
+std::string shown_value(const StatsField&, const ChatSettings& settings) {
+  return settings.stats ? "on" : "off";
+}
+
+}  // namespace
+
+void set_chat_field(ChatSettings& settings, const ChatSettings& defaults, std::string_view name,
+                    const std::string& text) {
+  const Field& field = field_of(name);
+  if (text == "default") {
+    std::visit([&](const auto& kind) { copy_value(kind, settings, defaults); }, field.kind);
+  } else {
+    std::visit([&](const auto& kind) { set_value(kind, settings, field.name, text); }, field.kind);
+  }
+}
+
+std::string chat_fields_text(const ChatSettings& settings) {
+  constexpr size_t kNameWidth = 20;
+  constexpr size_t kValueWidth = 10;
+  const auto padded = [](std::string text, size_t width) {
+    text.resize(std::max(width, text.size() + 1), ' ');
+    return text;
+  };
+  std::string out;
+  for (const Field& field : fields()) {
+    const std::string value =
+        std::visit([&](const auto& kind) { return shown_value(kind, settings); }, field.kind);
+    out += cat(padded(std::string(field.name), kNameWidth), padded(value, kValueWidth), field.help, "\n");
+  }
+  return out;
+}
+
+std::vector<std::string> chat_field_names() {
+  std::vector<std::string> names;
+  for (const Field& field : fields()) names.emplace_back(field.name);
+  return names;
+}
+
+}  // namespace quire::cli
