@@ -7,6 +7,7 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/memory_bar.h"
 #include "engine/inspect.h"
 
 namespace quire::cli {
@@ -101,10 +102,28 @@ void print_json(const ModelReport& r) {
       {"kv_groups", kv_groups(r.kv_layout)},
       {"state_bytes_per_sequence", r.state_bytes},
       {"kv_cache_memory", r.kv_memory},
-      {"kv_cache_tokens", size_or_null(r.kv_bytes_per_token > 0 ? r.kv_tokens : 0)},
-      {"full_sequences", r.full_sequences},
+      {"kv_cache_tokens", size_or_null(r.kv_bytes_per_token > 0 && !r.is_encoder ? r.kv_tokens : 0)},
+      {"full_sequences", size_or_null(r.is_encoder ? 0 : r.full_sequences)},
+      {"free_memory", r.free_memory},
       {"tensors", tensors}};
   std::cout << object.dump(2) << "\n";
+}
+
+// Lines about the KV cache of a model that keeps one.
+void print_kv_cache(const ModelReport& r, const auto& line) {
+  const bool has_windows = r.kv_bytes_per_old_token < r.kv_bytes_per_token;
+  if (r.kv_bytes_per_token > 0)
+    line("KV cache", cat(r.kv_bytes_per_token, " bytes per token in ", r.kv_cache_dtype,
+                         has_windows ? cat(", ", r.kv_bytes_per_old_token, " past all windows") : ""));
+  line("KV blocks", cat(r.kv_layout.block_size, " tokens, ", format_bytes(r.kv_layout.bytes_per_block)));
+  print_kv_groups(r.kv_layout, line);
+  if (r.state_bytes > 0)
+    line("recurrent state", cat(format_bytes(r.state_bytes), " per sequence in float32"));
+  // Without keys and values, sequences have any length.
+  line("capacity",
+       cat(r.kv_bytes_per_token > 0 ? cat("a sequence of ", r.kv_tokens, " tokens, or ") : std::string(),
+           counted(r.full_sequences, "sequence"), " of ", r.max_model_len, " tokens at ",
+           format_bytes(r.kv_bytes_per_sequence), ", in ", format_bytes(r.kv_memory), " of KV cache"));
 }
 
 void print_text(const ModelReport& r, bool with_tensors) {
@@ -135,19 +154,11 @@ void print_text(const ModelReport& r, bool with_tensors) {
     line("heads", cat(r.num_heads, " query, ", r.num_kv_heads, " key/value, head size ", r.head_dim));
   line("vocabulary", cat(r.vocab_size, " tokens", r.tied_embeddings ? ", tied embeddings" : ""));
   line("context", cat(r.max_model_len, " tokens"));
-  const bool has_windows = r.kv_bytes_per_old_token < r.kv_bytes_per_token;
-  if (r.kv_bytes_per_token > 0)
-    line("KV cache", cat(r.kv_bytes_per_token, " bytes per token in ", r.kv_cache_dtype,
-                         has_windows ? cat(", ", r.kv_bytes_per_old_token, " past all windows") : ""));
-  line("KV blocks", cat(r.kv_layout.block_size, " tokens, ", format_bytes(r.kv_layout.bytes_per_block)));
-  print_kv_groups(r.kv_layout, line);
-  if (r.state_bytes > 0)
-    line("recurrent state", cat(format_bytes(r.state_bytes), " per sequence in float32"));
-  // Without keys and values, sequences have any length.
-  line("capacity",
-       cat(r.kv_bytes_per_token > 0 ? cat("a sequence of ", r.kv_tokens, " tokens, or ") : std::string(),
-           counted(r.full_sequences, "sequence"), " of ", r.max_model_len, " tokens at ",
-           format_bytes(r.kv_bytes_per_sequence), ", in ", format_bytes(r.kv_memory), " of KV cache"));
+  if (!r.is_encoder) print_kv_cache(r, line);
+  if (!r.tensors.empty()) {
+    line("memory", memory_bar(r.weight_memory, r.is_encoder ? 0 : r.kv_memory, r.free_memory));
+    line("", memory_legend(r.weight_memory, r.is_encoder ? 0 : r.kv_memory, r.free_memory));
+  }
   if (!with_tensors) return;
   for (const auto& t : r.tensors)
     std::cout << t.name << "  " << t.dtype << "  " << t.shape << "  " << format_bytes(t.bytes) << "\n";

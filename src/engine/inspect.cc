@@ -96,10 +96,12 @@ void describe_kv_cache(const ModelSpec& spec, DType stored, const EngineConfig& 
   report.kv_bytes_per_token = kv_bytes_per_token(layout);
   report.kv_bytes_per_old_token = kv_bytes_per_old_token(layout);
   report.state_bytes = state_bytes(spec);
+  report.free_memory = available_memory().bytes;
   report.kv_memory = config.kv_cache_memory > 0
                          ? config.kv_cache_memory
-                         : default_kv_memory(available_memory().bytes - report.weight_memory);
+                         : default_kv_memory(report.free_memory - report.weight_memory);
   const int32_t max_chunk = batched_tokens(config, spec, report.max_model_len);
+  report.is_encoder = spec.bidirectional;
   if (spec.bidirectional)
     report.kv_memory = std::min(report.kv_memory, encoder_kv_memory(config, layout, max_chunk));
   const int64_t num_blocks = report.kv_memory / layout.bytes_per_block;

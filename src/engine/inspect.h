@@ -34,6 +34,7 @@ struct ModelReport {
   std::string name;
   std::string architecture;
   std::string task;                   // "generate", "embed" or "classify"
+  bool is_encoder = false;            // keeps no keys and values between steps
   int64_t num_parameters = 0;         // in the file; a tied embedding counts once
   int64_t weight_bytes = 0;           // in the file
   std::vector<FormatReport> formats;  // formats in the file, by name
@@ -51,6 +52,7 @@ struct ModelReport {
   std::string kv_cache_dtype;
   int64_t kv_bytes_per_token = 0;      // while every layer keeps the token, padding included
   int64_t kv_bytes_per_old_token = 0;  // once it has left all windows
+  int64_t free_memory = 0;             // what the process can use now
   int64_t kv_bytes_per_sequence = 0;   // one sequence of max_model_len tokens that decodes
   KvLayout kv_layout;                  // num_blocks is 0
   int64_t kv_memory = 0;               // assumed size of the KV pool, in bytes

@@ -18,6 +18,9 @@ std::string kind_of(const ProfileEvent& event) {
   return cat(event.name, " ", event.columns, "x", event.depth);
 }
 
+// Percent that are shown as more than 100.
+constexpr double kVisiblyAbove = 100.5;
+
 double percent(double part, double whole) {
   return whole > 0 ? 100 * part / whole : 0;
 }
@@ -96,23 +99,32 @@ std::string profile_table(const OpProfile& profile) {
   for (const Total& total : totals) {
     if (total.kind == kStepEvent) whole = total.seconds;
   }
-  char line[160];
+  char line[200];
   std::string text;
+  bool any_above = false;
   const auto add = [&](const char* format, auto... values) {
     std::snprintf(line, sizeof(line), format, values...);
     text += line;
   };
   add("%-28s %8s %10s %7s %8s %9s %9s\n", "", "calls", "ms", "share", "GB/s", "GFLOP/s", "of limit");
   for (const Total& total : totals) {
-    add("%-28s %8lld %10.2f %6.1f%% %8.2f %9.2f %8.0f%%\n", total.kind.c_str(),
+    const double of_limit = percent(total.least_seconds, total.seconds);
+    const bool above = of_limit >= kVisiblyAbove;
+    any_above = any_above || above;
+    add("%-28s %8lld %10.2f %6.1f%% %8.2f %9.2f %8.0f%%%s\n", total.kind.c_str(),
         static_cast<long long>(total.calls), total.seconds * 1e3, percent(total.seconds, whole),
-        total.bytes / total.seconds / 1e9, total.flop / total.seconds / 1e9,
-        percent(total.least_seconds, total.seconds));
+        total.bytes / total.seconds / 1e9, total.flop / total.seconds / 1e9, of_limit,
+        above ? " (from cache)" : "");
   }
   const MachineLimits& limits = profile.limits();
   add("The limits, measured at the start: %.1f GB/s read, %.0f GFLOP/s float32, %.0f bfloat16, %.0f int8.\n",
       limits.read_bytes_per_s / 1e9, limits.f32_flop_per_s / 1e9, limits.bf16_flop_per_s / 1e9,
       limits.int8_flop_per_s / 1e9);
+  if (any_above) {
+    text +=
+        "Above 100%: data that earlier calls left in the caches of the processor, which are faster than the "
+        "memory.\n";
+  }
   return text;
 }
 

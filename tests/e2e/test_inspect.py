@@ -43,3 +43,19 @@ def test_recurrent_models_have_what_their_configuration_says(name, has_heads):
         assert report["intermediate_size"] == config["intermediate_size"]
     else:
         assert report["intermediate_size"] is None and report["kv_bytes_per_token"] == 0
+
+
+def test_an_encoder_has_no_capacity_of_a_kv_cache():
+    path = golden_checkpoint("pooling/bert")
+    text = inspect(path)
+    assert not re.search(r"^capacity|KV ", text, re.MULTILINE), text
+    report = json.loads(inspect(path, "--json"))
+    assert report["kv_cache_tokens"] is None and report["full_sequences"] is None
+
+
+def test_a_bar_shows_the_memory_of_weights_and_cache():
+    text = inspect(ROOT / "models" / "quire-tiny", "--kv-cache-memory", "64MiB")
+    bar = re.search(r"^memory +\[(#+)(=+)(\.*)\]$", text, re.MULTILINE)
+    assert bar and sum(map(len, bar.groups())) == 50, text
+    assert re.search(r"^ +# [\d.]+ MiB weights, = 64\.0 MiB KV cache, \. [\d.]+ \w+ free$", text, re.MULTILINE), text
+    assert "more than the free memory" in inspect(ROOT / "models" / "quire-tiny", "--kv-cache-memory", "100TiB")

@@ -129,6 +129,19 @@ TEST(ProfileFile, ContainsATraceAndATable) {
   EXPECT_THAT(table, HasSubstr("1.0 GB/s read"));
 }
 
+TEST(ProfileFile, ExplainsFractionsAboveTheLimit) {
+  OpProfile profile(reference_ops(), kLimits, 10);
+  const ProfileEvent within{.name = "qkv", .seconds = 0.5, .bytes = 5e8, .rows = 2};
+  profile.add(within);
+  const std::string plain = profile_table(profile);
+  EXPECT_THAT(plain, HasSubstr(" 100%\n"));
+  EXPECT_THAT(plain, Not(HasSubstr("cache")));
+  profile.add({.name = "norm", .seconds = 0.5, .bytes = 15e8, .rows = 2});
+  const std::string table = profile_table(profile);
+  EXPECT_THAT(table, HasSubstr(" 300% (from cache)\n"));
+  EXPECT_THAT(table, HasSubstr("Above 100%: data that earlier calls left in the caches"));
+}
+
 TEST(ProfileFile, RejectsAPathThatIsNotWritableAtTheStart) {
   EXPECT_THROW(ProfileFile("/no/such/folder/profile.json"), Error);
 }
