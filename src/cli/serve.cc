@@ -7,6 +7,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "engine/build_info.h"
+#include "engine/engine.h"
 #include "server/server.h"
 
 namespace quire::cli {
@@ -23,6 +24,17 @@ struct ServeFlags {
   int64_t max_body_bytes = 0;
 };
 
+CLI::Validator port_number() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const bool digits =
+            !text.empty() && text.size() <= 5 && text.find_first_not_of("0123456789") == std::string::npos;
+        if (digits && std::stoi(text) <= 65535) return {};
+        return cat("'", text, "' is not a port; ports are 1 to 65535, and 0 selects a free one");
+      },
+      "");
+}
+
 int run_serve(ServeFlags& f) {
   std::vector<std::string>& keys = f.server.access.api_keys;
   if (!f.api_key_file.empty()) {
@@ -36,6 +48,8 @@ int run_serve(ServeFlags& f) {
   f.server.serve_page = !f.no_page;
   f.server.version = build_info().version;
   f.server.http.limits.max_body_bytes = static_cast<size_t>(f.max_body_bytes);
+  check_config(f.config);
+  f.server.http.socket = std::make_shared<BoundSocket>(f.server.http.host, f.server.http.port);
   const std::unique_ptr<Engine> engine = start_engine(f.config);
   const ModelInfo& m = engine->model();
   log_info(m.name, ": ", m.architecture, ", ", fixed(static_cast<double>(m.num_parameters) / 1e6, 1),
@@ -62,7 +76,7 @@ void add_serve(CLI::App& app, int& exit_code) {
   HttpServerOptions& http = f->server.http;
   f->max_body_bytes = static_cast<int64_t>(http.limits.max_body_bytes);
   command->add_option("--host", http.host, "Address to listen on")->group(group);
-  command->add_option("--port", http.port, "Port; 0 = any free port")->group(group);
+  command->add_option("--port", http.port, "Port; 0 = any free port")->check(port_number())->group(group);
   command
       ->add_option("--api-key", f->server.access.api_keys,
                    "Key that clients must send; may be given several times. Other users of the machine can "

@@ -1,6 +1,7 @@
 #include "server/http/http_server.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <boost/asio/executor_work_guard.hpp>
@@ -9,6 +10,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -54,7 +56,44 @@ void run(asio::io_context& io) {
   }
 }
 
+[[noreturn]] void fail_to_listen(const std::string& host, uint16_t port, const error_code& ec) {
+  throw Error(
+      cat("cannot listen on ", host, ":", port, ": ", ec.message(),
+          ec == asio::error::address_in_use ? " (the port is in use; choose another one with --port)" : ""));
+}
+
 }  // namespace
+
+BoundSocket::BoundSocket(const std::string& host, uint16_t port) {
+  error_code ec;
+  asio::io_context io;
+  tcp::resolver resolver(io);
+  const auto found = resolver.resolve(host, std::to_string(port), tcp::resolver::passive, ec);
+  if (ec || found.empty()) fail_to_listen(host, port, ec);
+  // An IPv4 address if the name has both kinds: clients try it first for "localhost".
+  auto chosen =
+      std::find_if(found.begin(), found.end(), [](const auto& e) { return e.endpoint().address().is_v4(); });
+  if (chosen == found.end()) chosen = found.begin();
+  const tcp::endpoint endpoint = chosen->endpoint();
+  tcp::acceptor acceptor(io);
+  acceptor.open(endpoint.protocol(), ec);
+  if (ec) fail_to_listen(host, port, ec);
+  acceptor.set_option(tcp::acceptor::reuse_address(true), ec);
+  acceptor.bind(endpoint, ec);
+  if (ec) fail_to_listen(host, port, ec);
+  is_v6_ = endpoint.address().is_v6();
+  is_loopback_ = endpoint.address().is_loopback();
+  fd_ = acceptor.release(ec);
+  if (ec) fail_to_listen(host, port, ec);
+}
+
+BoundSocket::~BoundSocket() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+int BoundSocket::release() {
+  return std::exchange(fd_, -1);
+}
 
 struct HttpServer::Impl {
   std::shared_ptr<ConnectionShared> shared = std::make_shared<ConnectionShared>();
@@ -86,33 +125,16 @@ struct HttpServer::Impl {
 
 void HttpServer::Impl::open() {
   const HttpServerOptions& o = shared->options;
-  const auto fail = [&](const error_code& ec) {
-    throw Error(cat(
-        "cannot listen on ", o.host, ":", o.port, ": ", ec.message(),
-        ec == asio::error::address_in_use ? " (the port is in use; choose another one with --port)" : ""));
-  };
+  const std::shared_ptr<BoundSocket> socket =
+      o.socket ? o.socket : std::make_shared<BoundSocket>(o.host, o.port);
   error_code ec;
-  asio::io_context& io = *shared->ios.front();
-  tcp::resolver resolver(io);
-  const auto found = resolver.resolve(o.host, std::to_string(o.port), tcp::resolver::passive, ec);
-  if (ec || found.empty()) fail(ec);
-  // An IPv4 address if the name has both kinds: clients try it first for "localhost".
-  auto chosen =
-      std::find_if(found.begin(), found.end(), [](const auto& e) { return e.endpoint().address().is_v4(); });
-  if (chosen == found.end()) chosen = found.begin();
-  const tcp::endpoint endpoint = chosen->endpoint();
-  acceptor.emplace(io);
-  acceptor->open(endpoint.protocol(), ec);
-  if (ec) fail(ec);
-  acceptor->set_option(Acceptor::reuse_address(true), ec);
-  acceptor->bind(endpoint, ec);
-  if (ec) fail(ec);
-  acceptor->listen(kListenBacklog, ec);
-  if (ec) fail(ec);
-  acceptor->non_blocking(true, ec);
-  if (ec) fail(ec);
+  acceptor.emplace(*shared->ios.front());
+  acceptor->assign(socket->is_v6() ? tcp::v6() : tcp::v4(), socket->release(), ec);
+  if (!ec) acceptor->listen(kListenBacklog, ec);
+  if (!ec) acceptor->non_blocking(true, ec);
+  if (ec) fail_to_listen(o.host, o.port, ec);
   port = acceptor->local_endpoint().port();
-  is_loopback = endpoint.address().is_loopback();
+  is_loopback = socket->is_loopback();
 }
 
 // Waits for the next connection. Without memory even that can fail; the listener must survive it.

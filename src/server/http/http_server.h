@@ -16,9 +16,30 @@
 
 namespace quire {
 
+// An address that is reserved for a server: other programs cannot use it, and clients cannot connect yet. It
+// may be used by one HttpServer.
+class BoundSocket {
+ public:
+  // Throws Error if the address cannot be used.
+  BoundSocket(const std::string& host, uint16_t port);
+  ~BoundSocket();
+  BoundSocket(const BoundSocket&) = delete;
+  BoundSocket& operator=(const BoundSocket&) = delete;
+
+  bool is_v6() const { return is_v6_; }
+  bool is_loopback() const { return is_loopback_; }
+  int release();  // the descriptor, which belongs to the caller; -1 the second time
+
+ private:
+  int fd_ = -1;
+  bool is_v6_ = false;
+  bool is_loopback_ = false;
+};
+
 struct HttpServerOptions {
   std::string host = "127.0.0.1";
-  uint16_t port = 8000;  // 0 = any free port
+  uint16_t port = 8000;                 // 0 = any free port
+  std::shared_ptr<BoundSocket> socket;  // of this address; null = it is bound when the server starts
   int num_threads = 2;
   HttpLimits limits;
   double header_timeout_s = 30.0;  // for the whole header, from its first byte

@@ -14,6 +14,19 @@ namespace {
 
 using HttpServerTest = ServerTest;
 
+TEST(BoundSocket, ReservesAnAddressForAServer) {
+  HttpServerOptions options;
+  options.port = 0;
+  options.socket = std::make_shared<BoundSocket>("127.0.0.1", 0);
+  HttpServer server(options, {});
+  server.start();
+  EXPECT_NE(server.port(), 0);
+  EXPECT_TRUE(server.is_loopback());
+  EXPECT_EQ(options.socket->release(), -1) << "the server owns it";
+  EXPECT_THROW(BoundSocket("127.0.0.1", server.port()), Error);
+  EXPECT_THROW(BoundSocket("256.0.0.1", 0), Error);
+}
+
 TEST_F(HttpServerTest, RespondsToSeveralRequestsOnOneConnection) {
   RawClient client(start());
   for (int i = 0; i < 3; ++i) EXPECT_EQ(client.get("/health").status, 200);
