@@ -87,7 +87,7 @@ ModelSource ModelSource::resolve(const std::string& model, const Options& option
   ModelSource source;
   if (const auto name = model_name_of(model)) {
     const hub::PulledModel pulled =
-        fetch_model(*name, {.revision = options.revision, .text_only = options.text_only}, {});
+        fetch_model_or_path(model, *name, {.revision = options.revision, .text_only = options.text_only}, {});
     source = resolve(pulled.path.string(), Options{});
     source.name_ = name->text();
     return source;
@@ -99,10 +99,12 @@ ModelSource ModelSource::resolve(const std::string& model, const Options& option
       return source;
     }
     if (!std::filesystem::is_directory(model)) {
+      if (model == embedded_model_name()) return resolve("", options);
       throw Error(cat(
           model,
           ": no such directory or file, and not the name of a model; give the path of a model directory or "
-          "GGUF file, a name on the Hugging Face hub (org/name), or nothing for the embedded model"));
+          "GGUF file, a name on the Hugging Face hub (org/name), or nothing for the embedded model",
+          similar_paths_text(model)));
     }
     source.path_ = model;
     source.gguf_ = gguf_of_directory(model);
@@ -128,6 +130,14 @@ ModelSource ModelSource::resolve(const std::string& model, const Options& option
   }
   source.name_ = source.bundle_.model_name;
   return source;
+}
+
+std::string embedded_model_name() {
+  try {
+    return ModelSource::resolve("").name();
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 std::unique_ptr<Checkpoint> ModelSource::open_checkpoint() const {

@@ -49,6 +49,10 @@ class ModelSource {
   FileIdentity program_;                    // the file with the bundle
 };
 
+// The name of the embedded model, which can be given instead of a path: "quire-tiny". Empty if this build has
+// none.
+std::string embedded_model_name();
+
 // The bundle linked into the program; empty if it was built without one.
 std::string_view linked_bundle();
 

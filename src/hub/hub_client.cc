@@ -179,7 +179,7 @@ void HubClient::fail(const HttpHead& head, const std::string& repo, const std::s
   if (head.status == 401 && has_token && code != "RepoNotFound")
     throw Error(cat(repo, ": the hub rejects the token in HF_TOKEN; create a new one at ", tokens));
   if (head.status == 401 || head.status == 404 || code == "RepoNotFound") {
-    throw Error(cat(
+    throw ModelNotFound(cat(
         repo, ": there is no such model at ", settings_.endpoint.origin(), ", or it is private and ",
         has_token ? "the token in HF_TOKEN has no access" : "needs a token in HF_TOKEN", similar_text(repo)));
   }

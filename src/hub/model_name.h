@@ -6,7 +6,15 @@
 #include <string_view>
 #include <vector>
 
+#include "base/error.h"
+
 namespace quire::hub {
+
+// Neither the hub nor, without a network, the cache has a model of this name.
+class ModelNotFound : public Error {
+ public:
+  using Error::Error;
+};
 
 // "org/name", "org/name:TAG" or "org/name/path/to/file.gguf".
 struct ModelName {

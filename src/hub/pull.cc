@@ -283,8 +283,8 @@ PulledModel pull(const Settings& settings, const ModelName& name, const PullOpti
     if (sure || settings.offline) return *cached;
   }
   if (settings.offline)
-    throw Error(cat(name.text(), ": is not in the cache ", settings.cache.string(),
-                    ", and HF_HUB_OFFLINE is set; unset it to download the model"));
+    throw ModelNotFound(cat(name.text(), ": is not in the cache ", settings.cache.string(),
+                            ", and HF_HUB_OFFLINE is set; unset it to download the model"));
   try {
     return Pull(settings, name, options, callbacks).run();
   } catch (const Error& error) {

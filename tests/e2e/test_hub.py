@@ -196,6 +196,22 @@ def test_an_unknown_name_lists_similar_ones(place, hub):
     assert "similar names: org/tiny" in place.fails("generate", "org/tinny", "--prompt", "a")
 
 
+def test_a_mistyped_path_is_reported_before_the_name(place):
+    message = place.fails("generate", "models/foo", "--prompt", "a")
+    assert message.index("there is no file or directory models/foo") < message.index("there is no such model at http")
+    message = place.fails("inspect", "models/foo", HF_ENDPOINT="http://127.0.0.1:9")
+    assert message.index("there is no file or directory models/foo") < message.index("check the network connection")
+
+
+def test_a_model_of_the_cache_needs_no_organization(place, hub):
+    hub.add("org/tiny", tiny_files())
+    place.pull("org/tiny")
+    assert "org/tiny" in place.quire("inspect", "tiny").stdout
+    hub.add("other/tiny", tiny_files())
+    place.pull("other/tiny")
+    assert "not the name of a model" in place.fails("inspect", "tiny")  # which one?
+
+
 def test_what_is_no_name_is_an_error_without_network(place, hub):
     assert "not the name of a model" in place.fails("inspect", "gpt2")
     assert "not the name of a model" in place.fails("pull", "./org/tiny")

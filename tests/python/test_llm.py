@@ -330,3 +330,15 @@ def texts(llm: LLM) -> list[str]:
     done = subprocess.run([*run, str(package), str(script)], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 0, done.stdout
     assert "list[float]" in done.stdout
+
+
+def test_a_mistyped_path_is_reported_before_the_name(tmp_path, monkeypatch):
+    """"models/foo" could be both."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    (tmp_path / "models" / "food").mkdir(parents=True)
+    with pytest.raises(QuireError, match="there is no file or directory models/foo, and on the hub: .*; did you mean models/food?"):
+        LLM("models/foo")
+    with pytest.raises(QuireError, match="no such directory or file"):
+        LLM("models/foo/bar/baz")

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "engine/model_fetch.h"
 #include "unit/io/gguf_writer.h"
 #include "unit/io/io_test_util.h"
 
@@ -72,6 +73,17 @@ TEST(ModelSource, RejectsPathsThatAreNotModels) {
   const auto file = dir.write("notes.txt", "no model");
   EXPECT_THAT(test::error_of([&] { ModelSource::resolve(file.string()).open_checkpoint(); }),
               HasSubstr("not a GGUF file; pass a .gguf file or a directory"));
+}
+
+TEST(ModelSource, SuggestsSimilarPaths) {
+  const test::TempDir dir;
+  dir.write("model.gguf", "");
+  EXPECT_EQ(similar_paths_text((dir.path() / "modle.gguf").string()),
+            "; did you mean " + (dir.path() / "model.gguf").string() + "?");
+  EXPECT_EQ(similar_paths_text((dir.path() / "notes.bin").string()), "");
+  EXPECT_EQ(similar_paths_text((dir.path() / "none" / "model.gguf").string()), "");
+  EXPECT_THAT(test::error_of([&] { ModelSource::resolve((dir.path() / "modle.gguf").string()); }),
+              HasSubstr("did you mean"));
 }
 
 TEST(ModelSource, LoadsAGgufFileFromABundle) {
