@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/strings.h"
+#include "contract/checkpoint_quantization.h"
 #include "engine/loader.h"
 #include "exec/kv_groups.h"
 #include "exec/local_runtime.h"
@@ -165,7 +166,9 @@ ModelReport inspect_model(const EngineConfig& config) {
                                .quantization = config.quantization,
                                .max_model_len = config.max_model_len,
                                .runner = config.runner};
-  report.quantization = config.quantization == "auto" ? "" : config.quantization;
+  const bool as_stored =
+      config.quantization == "auto" || checkpoint_quantization(config.quantization).has_value();
+  report.quantization = as_stored ? "" : config.quantization;
   report.weight_memory = planned_weight_bytes(*checkpoint, options, spec);
   DType stored = main_dtype(bytes);
   if (quantized) stored = named_dtype(*checkpoint).value_or(stored);

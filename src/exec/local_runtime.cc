@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
+#include "contract/checkpoint_quantization.h"
 #include "quant/codec.h"
 
 namespace quire {
@@ -33,9 +34,32 @@ ActivationFormat activations_of(const std::string& name, const Checkpoint& check
   throw Error(cat("--activation-dtype: '", name, "' is not known; use auto, float32, int16 or int8"));
 }
 
+// The format of the checkpoint's weights; empty if they are not quantized.
+std::string checkpoint_method(const Checkpoint& checkpoint) {
+  if (checkpoint.path().extension() == ".gguf") return "gguf";
+  for (const char* field : {"quantization_config", "compression_config"}) {
+    const auto it = checkpoint.config().find(field);
+    if (it != checkpoint.config().end() && it->is_object())
+      return it->value("quant_method", std::string("unknown"));
+  }
+  return checkpoint.file("quantize_config.json") ? "gptq" : "";
+}
+
+// The quantization at load time, if the option names one. Throws Error if it names another format than that
+// of the checkpoint.
+std::optional<Quantization> quantization_of_option(const std::string& name, const Checkpoint& checkpoint) {
+  const auto expected = checkpoint_quantization(name);
+  if (!expected) return quantization_from_name(name);
+  const std::string method = checkpoint_method(checkpoint);
+  if (method == *expected) return std::nullopt;
+  throw Error(cat("--quantization ", name, ": ", checkpoint.path().string(),
+                  method.empty() ? " is not quantized; int8 and int4 quantize weights while they are loaded"
+                                 : cat(" is quantized with ", method, "; omit the flag")));
+}
+
 ModelOptions model_options_of(const RuntimeOptions& options, const Checkpoint& checkpoint) {
   return {.dtype = float_dtype(options.dtype, "--dtype"),
-          .quantization = quantization_from_name(options.quantization),
+          .quantization = quantization_of_option(options.quantization, checkpoint),
           .quantized_activations = activations_of(options.activation_dtype, checkpoint),
           .max_model_len = options.max_model_len,
           .runner = runner_from_name(options.runner),

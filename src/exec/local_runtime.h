@@ -34,7 +34,7 @@ int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& optio
 
 struct RuntimeOptions {
   std::string dtype = "auto";           // auto = the checkpoint's
-  std::string quantization = "auto";    // auto = none
+  std::string quantization = "auto";    // auto = none; or the format of the checkpoint
   std::string kv_cache_dtype = "auto";  // auto = that of the weights before quantization
   // Activation type in matrix products with quantized weights: float32, int16 or int8; auto = the
   // checkpoint's.

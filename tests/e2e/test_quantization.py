@@ -5,7 +5,7 @@ import json
 import subprocess
 
 import pytest
-from server_process import BINARY
+from server_process import BINARY, ROOT
 
 PROMPTS = ["Once upon a time", "The little fox", "One day, a boy named Tom found"]
 
@@ -40,6 +40,15 @@ def test_inspect_tells_what_the_weights_will_take():
     assert int8["quantization"] == "int8"
     assert 0.45 < int8["weight_memory"] / plain["weight_memory"] < 0.55
     assert 0.25 < int4["weight_memory"] / plain["weight_memory"] < 0.40
+
+
+def test_the_format_of_a_checkpoint_is_compared_with_it():
+    awq = str(ROOT / "tests" / "golden" / "quantized" / "awq")
+    assert json.loads(quire("inspect", awq, "--json", "--quantization", "awq_marlin").stdout)["quantization"] is None
+    done = quire("inspect", awq, "--quantization", "gptq")
+    assert done.returncode == 1 and "is quantized with awq; omit the flag" in done.stderr
+    done = quire("inspect", "--quantization", "awq")
+    assert done.returncode == 1 and "is not quantized; int8 and int4 quantize weights while they are loaded" in done.stderr
 
 
 def test_an_unknown_name_is_refused_with_those_there_are():
