@@ -7,6 +7,8 @@
 
 namespace quire::cli {
 
+void add_commands(CLI::App& app, int& exit_code);  // all of them
+
 void add_generate(CLI::App& app, int& exit_code);
 void add_chat(CLI::App& app, int& exit_code);
 void add_serve(CLI::App& app, int& exit_code);

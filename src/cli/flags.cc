@@ -3,6 +3,8 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "base/error.h"
@@ -10,6 +12,7 @@
 #include "base/strings.h"
 #include "cli/constraint_flags.h"
 #include "cli/progress.h"
+#include "contract/checkpoint_quantization.h"
 #include "engine/beam_defaults.h"
 #include "engine/engine.h"
 #include "engine/model_fetch.h"
@@ -62,6 +65,8 @@ void append_flag(std::vector<std::string>& out, const std::string& flag, const Y
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& description) {
   CLI::App* command = app.add_subcommand(name, description);
   command->option_defaults()->always_capture_default();
+  command->set_help_flag("-h,--help", "Print the most important flags");
+  command->set_help_all_flag("--help-all", "Print all flags");
   command->add_option("--config", "YAML file with flag names and values; command-line flags take precedence")
       ->type_name("FILE");
   command
@@ -94,6 +99,46 @@ CLI::Validator duration() {
       "TIME");
 }
 
+CLI::Validator token_count() {
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        const char unit = text.empty() ? '\0' : text.back();
+        const int64_t factor = unit == 'k'   ? 1000
+                               : unit == 'K' ? 1024
+                               : unit == 'm' ? 1'000'000
+                               : unit == 'M' ? 1 << 20
+                                             : 0;
+        if (factor == 0) return {};  // the parser reads the number
+        const std::string number = text.substr(0, text.size() - 1);
+        char* end = nullptr;
+        const double count = std::strtod(number.c_str(), &end) * static_cast<double>(factor);
+        if (number.empty() || *end != '\0' || !(count >= 0.0 && count <= 2e9))
+          return cat("'", text,
+                     "' is not a number of tokens; use for example 4096, 32k (32,000) or 32K (32,768)");
+        text = std::to_string(std::llround(count));
+        return {};
+      },
+      "");
+}
+
+namespace {
+
+// Formats for weights at load time. The formats of quantized checkpoints, such as awq, are accepted too, and
+// compared with the checkpoint when it is loaded.
+CLI::Validator quantization_name() {
+  static const std::vector<std::string> kNames = {"auto",      "int8", "int4",  "int4-g64",
+                                                  "int4-g128", "w8a8", "w8a16", "w4a16"};
+  return CLI::Validator(
+      [](std::string& text) -> std::string {
+        if (std::ranges::find(kNames, text) != kNames.end() || checkpoint_quantization(text)) return {};
+        return cat(text, " not in {", join(kNames, ","),
+                   "}, nor the format of a checkpoint such as awq, gptq or fp8");
+      },
+      "{" + join(kNames, ",") + "}");
+}
+
+}  // namespace
+
 void add_model_flag(CLI::App& command, std::string& model, std::string& revision) {
   command
       .add_option("MODEL", model,
@@ -109,9 +154,10 @@ void fetch_with_progress(const std::string& model, const std::string& revision, 
   const auto name = model_name_of(model);
   if (!name) return;
   DownloadProgress line(model);
-  fetch_model(*name, {.revision = revision, .text_only = text_only}, [&](const hub::PullProgress& progress) {
-    line.update(progress.bytes, progress.total, progress.file, progress.waiting);
-  });
+  fetch_model_or_path(model, *name, {.revision = revision, .text_only = text_only},
+                      [&](const hub::PullProgress& progress) {
+                        line.update(progress.bytes, progress.total, progress.file, progress.waiting);
+                      });
 }
 
 void fetch_with_progress(const EngineConfig& config) {
@@ -139,7 +185,7 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       ->check(float_types);
   add("--quantization", config.quantization,
       "Quantize float weights to this format at load time; auto = no quantization")
-      ->check(CLI::IsMember({"auto", "int8", "int4", "int4-g64", "int4-g128", "w8a8", "w8a16", "w4a16"}));
+      ->check(quantization_name());
   add("--kv-cache-dtype", config.kv_cache_dtype, "Data type of the KV cache; auto = as the weights")
       ->check(CLI::IsMember({"auto", "float32", "bfloat16", "float16", "fp8_e4m3", "fp8_e5m2", "int8"}));
   add("--activation-dtype", config.activation_dtype,
@@ -152,7 +198,10 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "pack at each start)")
       ->type_name("DIR");
   add("--max-model-len", config.max_model_len,
-      "Maximum length of a sequence in tokens, prompt and output; 0 = the model's, reduced to what fits");
+      "Maximum length of a sequence in tokens, prompt and output, for example 4096 or 32k; 0 = the model's, "
+      "reduced "
+      "to what fits")
+      ->transform(token_count());
   add("--runner", config.runner,
       "Run the model for text generation or for pooling (embeddings and scores); auto = what its files "
       "specify")

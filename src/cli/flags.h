@@ -57,6 +57,9 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
 // CLI11 validator that converts a size such as "4GiB" to bytes.
 CLI::Validator byte_size();
 
+// CLI11 validator that converts a number of tokens such as "32k" (32,000, as in vLLM) or "32K" (32,768).
+CLI::Validator token_count();
+
 // CLI11 validator that converts a duration such as "250ms" to seconds.
 CLI::Validator duration();
 

@@ -10,8 +10,10 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/model_argument.h"
 #include "cli/progress.h"
 #include "cli/prompts.h"
+#include "cli/suggestions.h"
 
 namespace quire::cli {
 namespace {
@@ -23,7 +25,8 @@ struct GenerateFlags {
   SamplingFlags sampling;
   std::vector<std::string> prompts;
   std::string prompts_file;
-  std::string input;
+  std::vector<std::string> texts;  // positional prompts; "-" = standard input
+  bool read_input = false;
   bool json = false;
   bool stats = false;
 };
@@ -107,12 +110,14 @@ void print_statistics(const LLM& llm, double elapsed) {
 
 std::vector<PromptEntry> collect_prompts(const GenerateFlags& flags, const SamplingParams& params) {
   std::vector<PromptEntry> entries;
-  for (const auto& prompt : flags.prompts) entries.push_back({prompt, {}, {}, params});
+  for (const auto* prompts : {&flags.texts, &flags.prompts}) {
+    for (const auto& prompt : *prompts) entries.push_back({prompt, {}, {}, params});
+  }
   if (!flags.prompts_file.empty()) {
     auto more = read_prompts_file(flags.prompts_file, params);
     entries.insert(entries.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
-  if (flags.input == "-") {
+  if (flags.read_input) {
     auto more = read_text_prompts(std::cin, params);
     entries.insert(entries.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
   }
@@ -137,15 +142,31 @@ std::vector<Generation> generate_with_bar(LLM& llm, const std::vector<Prompt>& p
       });
 }
 
-int run_generate(GenerateFlags flags) {
-  if (flags.config.model == "-") {
-    flags.config.model.clear();
-    flags.input = "-";
-  }
-  if (flags.prompts.empty() && flags.prompts_file.empty() && flags.input != "-") {
+// Separates the model from the prompts, and decides whether standard input is read: "-", or a pipe if there
+// is no other prompt. Returns false if there is no prompt.
+bool find_prompts(GenerateFlags& flags) {
+  const bool had_model = !flags.config.model.empty();
+  separate_model("generate", flags.config.model, flags.texts);
+  flags.read_input = std::erase(flags.texts, "-") > 0;
+  if (had_model && flags.config.model.empty() && flags.texts.size() == 1 &&
+      flags.texts[0].find(' ') == std::string::npos) {
     std::fprintf(
         stderr,
-        "quire generate: no prompt; use --prompt TEXT, --prompts-file FILE, or - for standard input\n");
+        "quire generate: '%s' is the prompt, and the model is the embedded one; a model is a path or a name "
+        "(org/name)\n",
+        flags.texts[0].c_str());
+  }
+  if (!flags.texts.empty() || !flags.prompts.empty() || !flags.prompts_file.empty()) return true;
+  flags.read_input = flags.read_input || has_piped_input();
+  return flags.read_input;
+}
+
+int run_generate(GenerateFlags flags) {
+  if (!find_prompts(flags)) {
+    std::fprintf(
+        stderr,
+        "quire generate: no prompt; add one in quotes, or use --prompts-file FILE, or - for standard "
+        "input\n");
     return 2;
   }
   fetch_with_progress(flags.config);
@@ -158,6 +179,7 @@ int run_generate(GenerateFlags flags) {
   params.max_tokens = of_model > 0 ? std::min(of_model, 256) : 256;
   flags.sampling.apply(params);
   const std::vector<PromptEntry> entries = collect_prompts(flags, params);
+  if (entries.empty()) throw UsageError("quire generate: standard input has no prompt");
   std::vector<Prompt> prompts;
   std::vector<SamplingParams> all_params;
   for (const auto& entry : entries) {
@@ -193,7 +215,9 @@ void add_generate(CLI::App& app, int& exit_code) {
   CLI::App* command = add_command(app, "generate", "Generate text for a batch of prompts");
   auto flags = std::make_shared<GenerateFlags>();
   add_engine_flags(*command, flags->config);
-  command->add_option("INPUT", flags->input, "- reads one prompt per line from standard input")
+  command
+      ->add_option("PROMPT", flags->texts,
+                   "Prompts; - reads one per line from standard input, as does a pipe without other prompts")
       ->type_name("");
   command->add_option("--prompt,-p", flags->prompts, "A prompt; can be given several times")
       ->type_name("TEXT");

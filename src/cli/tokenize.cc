@@ -9,6 +9,7 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/model_argument.h"
 #include "engine/loader.h"
 #include "io/json_file.h"
 
@@ -22,7 +23,7 @@ constexpr auto kReplace = json::error_handler_t::replace;
 struct TokenizeFlags {
   std::string model;
   std::string revision;
-  std::string input;
+  std::vector<std::string> inputs;  // positional; "-" = standard input
   std::optional<std::string> text;
   std::string file;
   std::string jsonl;
@@ -31,9 +32,9 @@ struct TokenizeFlags {
   bool no_special_tokens = false;
 };
 
-void add_flags(CLI::App& command, TokenizeFlags& f) {
+void add_flags(CLI::App& command, TokenizeFlags& f, const std::string& input_name, const std::string& help) {
   add_model_flag(command, f.model, f.revision);
-  command.add_option("INPUT", f.input, "- reads standard input")->type_name("");
+  command.add_option(input_name, f.inputs, help)->type_name("");
   command.add_option("--file", f.file, "Read the input from this file")->type_name("FILE");
   command
       .add_option("--jsonl", f.jsonl,
@@ -43,21 +44,19 @@ void add_flags(CLI::App& command, TokenizeFlags& f) {
 }
 
 std::unique_ptr<Tokenizer> open_tokenizer(TokenizeFlags& f) {
-  if (f.model == "-") {
-    f.model.clear();
-    f.input = "-";
-  }
   fetch_with_progress(f.model, f.revision, true);
   auto tokenizer = load_text(f.model, "", f.revision).tokenizer;
   if (!tokenizer) throw Error(cat(f.model, ": has neither tokenizer.json nor tokenizer.model"));
   return tokenizer;
 }
 
-// Returns the input as one text, or nullopt if no input is given.
+// Returns the input as one text, or nullopt if no input is given. A pipe is read if there is no other input.
 std::optional<std::string> input_text(const TokenizeFlags& f) {
   if (f.text) return f.text;
   if (!f.file.empty()) return read_text_file(f.file, int64_t{1} << 40);
-  if (f.input == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  const bool dash = f.inputs == std::vector<std::string>{"-"};
+  if (!f.inputs.empty() && !dash) return join(f.inputs, " ");
+  if (dash || has_piped_input()) return std::string(std::istreambuf_iterator<char>(std::cin), {});
   return std::nullopt;
 }
 
@@ -90,6 +89,7 @@ json tokens_json(const Tokenizer& tokenizer, const std::vector<TokenId>& ids) {
 }
 
 int run_tokenize(TokenizeFlags f) {
+  separate_model("tokenize", f.model, f.inputs);
   const auto tokenizer = open_tokenizer(f);
   if (!f.jsonl.empty()) {
     each_line(f.jsonl, [&](const json& object) {
@@ -100,9 +100,9 @@ int run_tokenize(TokenizeFlags f) {
   }
   const auto text = input_text(f);
   if (!text) {
-    std::fprintf(
-        stderr,
-        "quire tokenize: no text; use --text TEXT, --file FILE, --jsonl FILE or - for standard input\n");
+    std::fprintf(stderr,
+                 "quire tokenize: no text; add it in quotes, or use --file FILE, --jsonl FILE or - for "
+                 "standard input\n");
     return 2;
   }
   const auto ids = tokenizer->encode(*text, !f.no_special_tokens);
@@ -142,6 +142,11 @@ std::vector<TokenId> parse_ids(const std::string& text) {
 }
 
 int run_detokenize(TokenizeFlags f) {
+  // Token ids are words without quotes.
+  if (!f.model.empty() && !is_model_argument(f.model)) {
+    f.inputs.insert(f.inputs.begin(), f.model);
+    f.model.clear();
+  }
   const auto tokenizer = open_tokenizer(f);
   if (!f.jsonl.empty()) {
     each_line(f.jsonl, [&](const json& object) -> json {
@@ -154,7 +159,7 @@ int run_detokenize(TokenizeFlags f) {
     const auto text = input_text(f);
     if (!text) {
       std::fprintf(stderr,
-                   "quire detokenize: no token ids; use --ids ID…, --file FILE, --jsonl FILE or - for "
+                   "quire detokenize: no token ids; add them, or use --file FILE, --jsonl FILE or - for "
                    "standard input\n");
       return 2;
     }
@@ -174,7 +179,7 @@ int run_detokenize(TokenizeFlags f) {
 void add_tokenize(CLI::App& app, int& exit_code) {
   CLI::App* command = add_command(app, "tokenize", "Convert text to token ids");
   auto flags = std::make_shared<TokenizeFlags>();
-  add_flags(*command, *flags);
+  add_flags(*command, *flags, "TEXT", "Text; - reads standard input, as does a pipe without other text");
   command->add_option("--text", flags->text, "Text to tokenize")->type_name("TEXT");
   command->add_flag("--no-special-tokens", flags->no_special_tokens, "Do not add special tokens such as <s>");
   command->callback([flags, &exit_code] { exit_code = run_tokenize(*flags); });
@@ -183,7 +188,7 @@ void add_tokenize(CLI::App& app, int& exit_code) {
 void add_detokenize(CLI::App& app, int& exit_code) {
   CLI::App* command = add_command(app, "detokenize", "Convert token ids to text");
   auto flags = std::make_shared<TokenizeFlags>();
-  add_flags(*command, *flags);
+  add_flags(*command, *flags, "ID", "Token ids; - reads standard input, as does a pipe without other ids");
   command->add_option("--ids", flags->ids, "Token ids, separated by spaces or commas")
       ->delimiter(',')
       ->type_name("ID");

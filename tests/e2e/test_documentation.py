@@ -84,8 +84,8 @@ def test_exceptions_are_few_and_needed():
 
 @functools.cache
 def help_of(*words):
-    """The help of a command; None if there is no such command."""
-    run = subprocess.run([BINARY, *words, "--help"], capture_output=True, text=True)
+    """The complete help of a command; None if there is no such command."""
+    run = subprocess.run([BINARY, *words, "--help-all"], capture_output=True, text=True)
     return run.stdout if run.returncode == 0 else None
 
 

@@ -54,9 +54,9 @@ def test_the_example_agrees_with_the_container_and_its_flags():
     assert SPEC["securityContext"]["fsGroup"] == int(user[2])
     command, model, *flags = CONTAINER["args"]
     assert command == "serve" and "/" in model
-    help_text = subprocess.run([BINARY, "serve", "--help"], capture_output=True, text=True, check=True).stdout
+    help_text = subprocess.run([BINARY, "serve", "--help-all"], capture_output=True, text=True, check=True).stdout
     assert all(flag in help_text for flag in flags if flag.startswith("--"))
-    timeout = int(re.search(r"--shutdown-timeout FLOAT:TIME=(\d+)", help_text)[1])
+    timeout = int(re.search(r"--shutdown-timeout TIME .*\[default\s(\d+)\]", help_text)[1])
     assert SPEC["terminationGracePeriodSeconds"] > timeout
 
 

@@ -121,7 +121,7 @@ def test_bash_completes_at_the_tab_key(place):
 def test_all_flags_are_in_each_text(place):
     """The help of all commands has the same flags as the completion scripts and the manual page."""
     run = subprocess.run([PROGRAM, "--help-all"], capture_output=True, text=True, check=True)
-    flags = set(re.findall(r"^ *(?:-\w,)?(--[a-z][a-z0-9-]*)", run.stdout, re.MULTILINE))
+    flags = set(re.findall(r"^ *(?:-\w, )?(--[a-z][a-z0-9-]*)", run.stdout, re.MULTILINE))
     assert len(flags) > 100
     page = subprocess.run([PROGRAM, "man"], capture_output=True, text=True, check=True).stdout.replace("\\-", "-")
     texts = {"man": page, "bash": (place / "quire.bash").read_text(), "zsh": (place / "zsh/_quire").read_text()}

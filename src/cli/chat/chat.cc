@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <iostream>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +18,7 @@
 #include "cli/chat/line_editor.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/model_argument.h"
 #include "cli/progress.h"
 #include "cli/terminal.h"
 
@@ -51,6 +53,7 @@ struct ChatFlags {
   EngineConfig config;
   SamplingFlags sampling;
   std::string system;
+  std::vector<std::string> prompts, more_prompts;  // answered instead of a conversation
   bool no_markdown = false;
   bool no_history = false;
   bool no_stats = false;
@@ -237,6 +240,10 @@ int run_chat(const ChatFlags& flags) {
                              .styles = styles});
   conversation.set_system(flags.system);
 
+  if (!flags.prompts.empty()) {
+    conversation.ask(with_piped_text(flags.prompts));
+    return 0;
+  }
   const bool terminal = is_terminal(STDIN_FILENO);
   if (conversation.continues_text()) say_that_text_is_continued(model.name);
   if (terminal) std::cout << model.name << " is ready. Type /help for a list of commands.\n" << std::flush;
@@ -279,6 +286,10 @@ CLI::App* add_chat_command(CLI::App& app, int& exit_code, const std::string& nam
   CLI::App* command = add_command(app, name, description);
   auto flags = std::make_shared<ChatFlags>();
   add_engine_flags(*command, flags->config);
+  const std::string one =
+      "Print the response to this message and exit. The text of a pipe is added to the message";
+  command->add_option("PROMPT", flags->prompts, one)->type_name("");
+  command->add_option("--prompt,-p", flags->more_prompts, one)->type_name("TEXT");
   command->add_option("--system", flags->system, "System prompt")->type_name("TEXT");
   command->add_flag(
       "--no-markdown", flags->no_markdown,
@@ -291,8 +302,11 @@ CLI::App* add_chat_command(CLI::App& app, int& exit_code, const std::string& nam
   add_sampling_flags(*command, flags->sampling);
   refuse_flags(*command);
   CLI::Option* log_level = command->get_option("--log-level")->default_str("warning");
-  command->callback([flags, log_level, &exit_code] {
+  command->callback([flags, name, log_level, &exit_code] {
     if (log_level->count() == 0) set_log_level(LogLevel::kWarning);
+    separate_model(name, flags->config.model, flags->prompts,
+                   name == "run" ? TextOnly::kNo : TextOnly::kSentence);
+    std::ranges::move(flags->more_prompts, std::back_inserter(flags->prompts));
     exit_code = run_chat(*flags);
   });
   return command;

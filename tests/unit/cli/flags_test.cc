@@ -96,6 +96,32 @@ TEST(EngineFlags, RejectInvalidPoliciesAndDurations) {
   }
 }
 
+TEST(EngineFlags, AcceptUnitsOfTokens) {
+  const auto length = [](const std::string& text) {
+    CLI::App app;
+    EngineConfig config;
+    add_engine_flags(*add_command(app, "run", ""), config);
+    app.parse("run --max-model-len " + text);
+    return config.max_model_len;
+  };
+  EXPECT_EQ(length("4096"), 4096);
+  EXPECT_EQ(length("32k"), 32000);
+  EXPECT_EQ(length("32K"), 32768);
+  EXPECT_EQ(length("1.5k"), 1500);
+  EXPECT_EQ(length("1M"), 1 << 20);
+  for (const char* text : {"k", "xk", "-1k", "1kk", "99999999k", "nank", "1e300k"})
+    EXPECT_THROW(length(text), CLI::ParseError) << text;
+}
+
+TEST(EngineFlags, AcceptTheFormatsOfCheckpoints) {
+  CLI::App app;
+  EngineConfig config;
+  add_engine_flags(*add_command(app, "run", ""), config);
+  app.parse("run --quantization awq");
+  EXPECT_EQ(config.quantization, "awq");
+  EXPECT_THROW(app.parse("run --quantization awqq"), CLI::ParseError);
+}
+
 SamplingParams sampling_of(const std::string& line, SamplingParams params = {}) {
   CLI::App app;
   SamplingFlags flags;
