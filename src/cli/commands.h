@@ -16,6 +16,7 @@ void add_bench(CLI::App& app, int& exit_code);
 void add_tokenize(CLI::App& app, int& exit_code);
 void add_detokenize(CLI::App& app, int& exit_code);
 void add_render(CLI::App& app, int& exit_code);
+void add_parse(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_bundle(CLI::App& app, int& exit_code);
 void add_perplexity(CLI::App& app, int& exit_code);
