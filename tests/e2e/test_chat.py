@@ -258,10 +258,9 @@ def test_stats_show_the_last_answer_and_the_context(chat):
     say(terminal, "/stats", "Last answer    none")
     assert "Context        0 of " in terminal.text()
     say(terminal, "Hello", "How can I help you?")
-    say(terminal, "\x0c/stats", "blocks in use")
+    say(terminal, "/stats", "1 answer,")
     assert re.search(r"Last answer    \d+ tokens, [\d.]+ tokens/s, first token after", terminal.text())
     assert re.search(r"Context        [1-9]\d* of \d+ tokens", terminal.text())
-    assert "1 answer," in terminal.text()
 
 
 def test_an_answer_is_replaced_by_another_one(tmp_path):
@@ -275,7 +274,7 @@ def test_an_answer_is_replaced_by_another_one(tmp_path):
 
 
 def test_conversations_are_saved_and_loaded(chat, tmp_path):
-    first = chat("--system", "Be kind.")
+    first = chat("--system", "Be kind.", columns=120)
     say(first, "Hello", "How can I help you?")
     say(first, "/save talk.json", "The conversation is in talk.json.")
     (tmp_path / "notes.json").write_text('["mine"]')

@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kLabelWidth = 14;
 constexpr size_t kCellWidth = 11;
 constexpr size_t kPlainBarWidth = 30;
-constexpr size_t kMaxHistory = 1000;  // columns of the widest terminal
+constexpr double kRoundingError = 1e-6;  // of milliseconds, so that a bound of 2 does not become 3
+constexpr size_t kMaxHistory = 1000;     // columns of the widest terminal
 // KV cache usage from which preemptions are near.
 constexpr double kBusyUsage = 0.7;
 constexpr double kFullUsage = 0.9;
@@ -127,7 +128,8 @@ std::string latency_text(const Percentile& latency) {
   if (!latency.is_bound && ms >= 0.05)
     return ms < 1e3 ? cat(fixed(ms, 1), " ms") : cat(fixed(latency.value, 2), " s");
   if (ms <= 1.0) return ms <= 0.1 ? "< 0.1 ms" : "< 1 ms";
-  return ms < 1e3 ? cat("< ", fixed(std::ceil(ms), 0), " ms") : cat("< ", fixed(latency.value, 2), " s");
+  return ms < 1e3 ? cat("< ", fixed(std::ceil(ms - kRoundingError), 0), " ms")
+                  : cat("< ", fixed(latency.value, 2), " s");
 }
 
 std::vector<std::string> server_view(const std::string& model, const ServerActivity& a,
