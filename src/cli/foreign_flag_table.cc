@@ -25,7 +25,6 @@ constexpr std::string_view kProxy =
     "use a reverse proxy for TLS, path prefixes and sockets (docs/operations.md)";
 constexpr std::string_view kReasoning = "reasoning is part of the content";
 constexpr std::string_view kTools = "the server does not parse tool calls";
-constexpr std::string_view kGrammar = "outputs cannot be constrained by a grammar or schema";
 constexpr std::string_view kConfig = "the values of the model's files are used";
 constexpr std::string_view kField = "it is a field of requests";
 constexpr std::string_view kSampler =
@@ -461,10 +460,8 @@ constexpr ForeignFlag kLlamaCppFlags[] = {
      .action = kUnavailable,
      .value = kOne,
      .note = "logit_bias is a field of requests"},
-    {.names = "--grammar --grammar-file -j --json-schema -jf --json-schema-file",
-     .action = kUnavailable,
-     .value = kOne,
-     .note = kGrammar},
+    {.names = "--grammar-file", .action = kSame, .value = kOne, .here = "--grammar"},
+    {.names = "-j -jf --json-schema-file", .action = kSame, .value = kOne, .here = "--json-schema"},
     {.names = "--mirostat --dry-multiplier --xtc-probability --dynatemp-range",
      .action = kUnavailable,
      .value = kOne,
