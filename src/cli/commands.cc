@@ -11,6 +11,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_detokenize(app, exit_code);
   add_render(app, exit_code);
   add_parse(app, exit_code);
+  add_check_schema(app, exit_code);
   add_inspect(app, exit_code);
   add_bundle(app, exit_code);
   add_perplexity(app, exit_code);

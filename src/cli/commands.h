@@ -19,6 +19,7 @@ void add_render(CLI::App& app, int& exit_code);
 void add_parse(CLI::App& app, int& exit_code);
 void add_inspect(CLI::App& app, int& exit_code);
 void add_bundle(CLI::App& app, int& exit_code);
+void add_check_schema(CLI::App& app, int& exit_code);
 void add_perplexity(CLI::App& app, int& exit_code);
 void add_quantize(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);

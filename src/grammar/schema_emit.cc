@@ -39,7 +39,7 @@ struct SchemaEmitter::ObjectPlan {
     size_t member;
     uint64_t count;
     uint32_t found;
-    auto operator<=>(const State&) const = default;
+    friend auto operator<=>(const State&, const State&) = default;
   };
   std::map<State, Symbol> keys;   // a key and what follows
   std::map<State, Symbol> rests;  // after a value: a comma and more keys, or nothing
@@ -62,7 +62,7 @@ struct SchemaEmitter::ArrayPlan {
   struct State {
     size_t position;
     std::vector<uint64_t> counts;
-    auto operator<=>(const State&) const = default;
+    friend auto operator<=>(const State&, const State&) = default;
   };
   std::map<State, Symbol> items;
   std::map<State, Symbol> rests;
@@ -81,14 +81,14 @@ SchemaEmitter::SchemaEmitter(SchemaMeaning& meaning, Grammar& grammar, JsonSpaci
                              const Limits& limits)
     : meaning_(&meaning), grammar_(&grammar), limits_(limits), first_rule_(grammar.rules.size()) {
   const Regular space = json_space(spacing);
-  open_object_ = lexeme(concat({text("{"), space}));
-  close_object_ = lexeme(concat({space, text("}")}));
-  empty_object_ = lexeme(in_braces("{", space, "}"));
-  open_array_ = lexeme(concat({text("["), space}));
-  close_array_ = lexeme(concat({space, text("]")}));
-  empty_array_ = lexeme(in_braces("[", space, "]"));
-  comma_ = lexeme(json_comma(spacing));
-  colon_ = lexeme(json_colon(spacing));
+  open_object_ = concat({text("{"), space});
+  close_object_ = concat({space, text("}")});
+  empty_object_ = in_braces("{", space, "}");
+  open_array_ = concat({text("["), space});
+  close_array_ = concat({space, text("]")});
+  empty_array_ = in_braces("[", space, "]");
+  comma_ = json_comma(spacing);
+  colon_ = json_colon(spacing);
 }
 
 void SchemaEmitter::refuse(std::string_view keyword, std::string reason) {
@@ -113,9 +113,9 @@ std::vector<std::vector<Symbol>>& SchemaEmitter::alternatives(Symbol symbol) {
   return grammar_->rules[static_cast<size_t>(symbol.id)].alternatives;
 }
 
-void SchemaEmitter::add(std::vector<std::vector<Symbol>>& alternatives, std::vector<Symbol> symbols) {
-  if (std::find(alternatives.begin(), alternatives.end(), symbols) == alternatives.end())
-    alternatives.push_back(std::move(symbols));
+void SchemaEmitter::add(Symbol rule, std::vector<Symbol> symbols) {
+  auto& known = alternatives(rule);
+  if (std::find(known.begin(), known.end(), symbols) == known.end()) known.push_back(std::move(symbols));
 }
 
 Symbol SchemaEmitter::emit(const Goal& goal) {
@@ -146,18 +146,26 @@ void SchemaEmitter::define(const Goal& goal, Symbol symbol) {
   if (scalars.yes) texts.push_back(text("true"));
   if (scalars.no) texts.push_back(text("false"));
   if (!scalars.numbers.none()) texts.push_back(json_number(scalars.numbers));
-  if (scalars.strings->kind != RegularNode::Kind::kNothing) texts.push_back(json_string(scalars.strings));
+  // A counted repetition stays alone, so that the automaton can count instead of repeating its states.
+  const bool counted =
+      scalars.strings->kind == RegularNode::Kind::kRepeat && scalars.strings != any_content();
+  if (counted) {
+    const Symbol string = lexeme(json_string(scalars.strings));
+    alternatives(symbol).push_back({string});
+  } else if (scalars.strings->kind != RegularNode::Kind::kNothing) {
+    texts.push_back(json_string(scalars.strings));
+  }
   if (!texts.empty()) {
     const Symbol scalar = lexeme(any_of(std::move(texts)));
     alternatives(symbol).push_back({scalar});
   }
   for (const ObjectCase& one : meaning_->objects(goal)) {
-    if (const auto rules = object(one)) add(alternatives(symbol), {*rules});
+    if (const auto rules = object(one)) add(symbol, {*rules});
     if (meaning_->failed()) return;
   }
   for (const ArrayCase& one : meaning_->arrays(goal)) {
     const bool unique = one.unique && one.max > 1;
-    if (const auto rules = unique ? unique_array(one) : array(one)) add(alternatives(symbol), {*rules});
+    if (const auto rules = unique ? unique_array(one) : array(one)) add(symbol, {*rules});
     if (meaning_->failed()) return;
   }
 }
@@ -253,11 +261,11 @@ std::optional<Symbol> SchemaEmitter::object(const ObjectCase& object) {
 
   const Symbol result = rule("object");
   const ObjectPlan::State start = {0, 0, 0};
-  if (plan.may_end(start)) alternatives(result).push_back({empty_object_});
+  if (plan.may_end(start)) alternatives(result).push_back({lexeme(empty_object_)});
   const Symbol keys = rule("members");
   plan.keys.emplace(start, keys);
   plan.pending_keys.emplace_back(start, keys);
-  alternatives(result).push_back({open_object_, keys, close_object_});
+  alternatives(result).push_back({lexeme(open_object_), keys, lexeme(close_object_)});
   while (!plan.pending_keys.empty() && !meaning_->failed()) {
     const auto [state, symbol] = plan.pending_keys.back();
     plan.pending_keys.pop_back();
@@ -283,7 +291,7 @@ void SchemaEmitter::define_keys(ObjectPlan& plan, size_t member, uint64_t count,
     plan.rests.emplace(state, added);
     const Symbol next = keys_at(state);
     if (plan.may_end(state)) alternatives(added).emplace_back();
-    alternatives(added).push_back({comma_, next});
+    alternatives(added).push_back({lexeme(comma_), next});
     return added;
   };
   if (count + 1 > plan.max) return;
@@ -300,7 +308,7 @@ void SchemaEmitter::define_keys(ObjectPlan& plan, size_t member, uint64_t count,
       }
       if (!possible || is_nothing(value_goal)) continue;
       const ObjectPlan::State after = {next, plan.counted(count + 1), found | met};
-      add(alternatives(symbol), {key, colon_, value(value_goal), rest_at(after)});
+      add(symbol, {key, lexeme(colon_), value(value_goal), rest_at(after)});
     }
   };
   if (member < plan.members.size()) {
@@ -308,7 +316,7 @@ void SchemaEmitter::define_keys(ObjectPlan& plan, size_t member, uint64_t count,
     add_member(planned.key, planned.value, planned.in_some, member + 1);
     if (!planned.required) {
       const Symbol next = keys_at({member + 1, count, found});
-      add(alternatives(symbol), {next});
+      add(symbol, {next});
     }
     return;
   }
@@ -334,12 +342,12 @@ std::optional<Symbol> SchemaEmitter::array(const ArrayCase& array) {
   plan.last_position = std::max<size_t>(plan.last_position, bound);
   const Symbol result = rule("array");
   const ArrayPlan::State start = {0, std::vector<uint64_t>(array.counts.size(), 0)};
-  if (plan.may_end(start)) alternatives(result).push_back({empty_array_});
+  if (plan.may_end(start)) alternatives(result).push_back({lexeme(empty_array_)});
   if (array.max == 0) return result;
   const Symbol items = rule("items");
   plan.items.emplace(start, items);
   plan.pending_items.emplace_back(start, items);
-  alternatives(result).push_back({open_array_, items, close_array_});
+  alternatives(result).push_back({lexeme(open_array_), items, lexeme(close_array_)});
   while (!plan.pending_items.empty() && !meaning_->failed()) {
     const auto [state, symbol] = plan.pending_items.back();
     plan.pending_items.pop_back();
@@ -367,7 +375,7 @@ void SchemaEmitter::define_items(ArrayPlan& plan, size_t position, const std::ve
     if (plan.may_end(state)) alternatives(added).emplace_back();
     if (state.position < array.max) {
       const Symbol next = items_at(state);
-      alternatives(added).push_back({comma_, next});
+      alternatives(added).push_back({lexeme(comma_), next});
     }
     return added;
   };
@@ -392,7 +400,7 @@ void SchemaEmitter::define_items(ArrayPlan& plan, size_t position, const std::ve
         goal = both(goal, meaning_->opposite(count.value));
       }
     }
-    if (possible && !is_nothing(goal)) add(alternatives(symbol), {value(goal), rest_at(after)});
+    if (possible && !is_nothing(goal)) add(symbol, {value(goal), rest_at(after)});
   }
 }
 
@@ -453,7 +461,7 @@ std::optional<Symbol> SchemaEmitter::unique_array(const ArrayCase& array) {
     return std::nullopt;
   }
   const Symbol result = rule("array");
-  if (array.min == 0) alternatives(result).push_back({empty_array_});
+  if (array.min == 0) alternatives(result).push_back({lexeme(empty_array_)});
   if (array.max == 0) return result;
   std::map<std::pair<size_t, uint32_t>, Symbol> states;
   std::vector<std::pair<size_t, uint32_t>> pending;
@@ -466,7 +474,7 @@ std::optional<Symbol> SchemaEmitter::unique_array(const ArrayCase& array) {
     return found->second;
   };
   const Symbol first = items_at(0, 0);
-  alternatives(result).push_back({open_array_, first, close_array_});
+  alternatives(result).push_back({lexeme(open_array_), first, lexeme(close_array_)});
   while (!pending.empty() && !meaning_->failed()) {
     const auto [position, used] = pending.back();
     pending.pop_back();
@@ -477,7 +485,7 @@ std::optional<Symbol> SchemaEmitter::unique_array(const ArrayCase& array) {
       if (position + 1 >= array.min) alternatives(symbol).push_back({item});
       if (position + 1 >= array.max || position + 1 > kMaxUniqueValues) continue;
       const Symbol next = items_at(position + 1, used | 1u << id);
-      alternatives(symbol).push_back({item, comma_, next});
+      alternatives(symbol).push_back({item, lexeme(comma_), next});
     }
   }
   return result;

@@ -38,6 +38,7 @@ class SchemaEmitter {
   Symbol value(const Goal& goal);
   Symbol lexeme(const Regular& regular);
   Symbol rule(const char* name);
+  // Invalid as soon as a rule is added.
   std::vector<std::vector<Symbol>>& alternatives(Symbol symbol);
   void define(const Goal& goal, Symbol symbol);
   std::optional<Symbol> object(const ObjectCase& object);
@@ -46,7 +47,8 @@ class SchemaEmitter {
   void define_keys(ObjectPlan& plan, size_t member, uint64_t count, uint32_t found, Symbol symbol);
   void define_items(ArrayPlan& plan, size_t position, const std::vector<uint64_t>& counts, Symbol symbol);
   std::vector<FurtherKeys> further_keys(const ObjectCase& object);
-  void add(std::vector<std::vector<Symbol>>& alternatives, std::vector<Symbol> symbols);
+  // Adds an alternative unless the rule has it.
+  void add(Symbol rule, std::vector<Symbol> symbols);
   // The values of a goal as lexemes, if they are few scalars.
   std::optional<std::vector<Regular>> few_values(const Goal& goal);
   void refuse(std::string_view keyword, std::string reason);
@@ -55,7 +57,7 @@ class SchemaEmitter {
   Grammar* grammar_;
   Limits limits_;
   size_t first_rule_;
-  Symbol open_object_, close_object_, empty_object_, open_array_, close_array_, empty_array_, comma_, colon_;
+  Regular open_object_, close_object_, empty_object_, open_array_, close_array_, empty_array_, comma_, colon_;
   std::map<Goal, Symbol> values_;
   std::vector<std::pair<Goal, Symbol>> pending_;
   std::unordered_map<const RegularNode*, Symbol> lexemes_;

@@ -27,7 +27,7 @@ using SchemaId = int32_t;
 struct Literal {
   SchemaId schema = 0;
   bool positive = true;
-  auto operator<=>(const Literal&) const = default;
+  friend auto operator<=>(const Literal&, const Literal&) = default;
 };
 using Goal = std::vector<Literal>;
 
