@@ -7,8 +7,9 @@ namespace quire {
 
 inline constexpr size_t kMaxHeldLogLines = 200;
 
-// While one of these lives, log lines of all threads wait. They are written in their order by release() and at
-// the end. Of more than kMaxHeldLogLines, the later ones are dropped and counted. May be used by any thread.
+// While one of these lives, log lines of all threads wait. They are written in their order by release() and
+// at the end. Of more than kMaxHeldLogLines, the later ones are dropped and counted. May be used by any
+// thread.
 class LogHold {
  public:
   LogHold() noexcept;
