@@ -372,7 +372,7 @@ ModelDescription LLM::model() const {
                           .task = info.task == ModelTask::kGenerate ? "generate"
                                   : info.task == ModelTask::kEmbed  ? "embed"
                                                                     : "classify",
-                          .has_chat_template = impl_->engine->chat_template() != nullptr,
+                          .has_chat_template = !impl_->engine->chat_templates().empty(),
                           .embedding_size = info.embedding_size,
                           .labels = info.labels,
                           .weight_dtype = info.weight_dtype,

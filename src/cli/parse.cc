@@ -50,8 +50,7 @@ std::string prompt_of_user(const LoadedText& text, const std::string& source, co
   if (!source.empty()) fields["chat_template"] = source;
   auto request = read_chat_request(fields);
   if (!request.ok()) throw Error(request.failure().message);
-  const auto prompt = render_chat(text.chat_template ? &*text.chat_template : nullptr, text.tokenizer.get(),
-                                  std::move(request).value());
+  const auto prompt = render_chat(text.chat_templates, text.tokenizer.get(), std::move(request).value());
   if (prompt.ok()) return *prompt;
   std::fprintf(stderr, "quire parse: %s; the output is taken to begin with text\n",
                prompt.failure().message.c_str());
@@ -83,6 +82,12 @@ void apply_flags(const ParseFlags& f, DetectedFormat& formats) {
   }
 }
 
+// The template of a model for requests with tools; null if it has none.
+const ChatTemplate* tool_template(const ChatTemplates& templates) {
+  const ChatTemplate* own = templates.find("tool_use");
+  return own != nullptr ? own : templates.find("default");
+}
+
 OutputFormats find_formats(const ParseFlags& f, const Json& tools) {
   OutputFormats result;
   LoadedText text;
@@ -93,7 +98,7 @@ OutputFormats find_formats(const ParseFlags& f, const Json& tools) {
   const std::string source = f.chat_template.empty() ? std::string() : read_text_file(f.chat_template);
   std::optional<ChatTemplate> given;
   if (!source.empty()) given = ChatTemplate::parse(source, f.chat_template);
-  const ChatTemplate* chat_template = given ? &*given : text.chat_template ? &*text.chat_template : nullptr;
+  const ChatTemplate* chat_template = given ? &*given : tool_template(text.chat_templates);
   if (chat_template != nullptr) {
     result.formats = detect_format(*chat_template, text.tokenizer ? text.tokenizer->named_tokens()
                                                                   : std::map<std::string, std::string>());

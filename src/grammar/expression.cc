@@ -10,7 +10,7 @@
 namespace quire::grammar {
 namespace {
 
-using ExpressionKind = Expression::Kind;
+using SyntaxKind = Expression::Kind;
 
 // The limit of symbols for each rule or lexeme that the limits allow.
 constexpr size_t kSymbolsPerRule = 10;
@@ -77,13 +77,13 @@ class ExpressionLowering {
 };
 
 void collect_references(const Expression& expression, std::vector<size_t>& references) {
-  if (expression.kind == ExpressionKind::kReference) references.push_back(expression.reference);
+  if (expression.kind == SyntaxKind::kReference) references.push_back(expression.reference);
   for (const Expression& part : expression.parts) collect_references(part, references);
 }
 
 bool has_symbols(const Expression& expression) {
-  return expression.kind == ExpressionKind::kSymbol ||
-         (expression.kind == ExpressionKind::kLanguage && expression.size == 0) ||
+  return expression.kind == SyntaxKind::kSymbol ||
+         (expression.kind == SyntaxKind::kLanguage && expression.size == 0) ||
          std::any_of(expression.parts.begin(), expression.parts.end(), has_symbols);
 }
 
@@ -165,16 +165,16 @@ LoweredPart ExpressionLowering::repeated(LoweredPart part, uint32_t min, uint32_
 
 LoweredPart ExpressionLowering::regular_part(const Expression& expression) {
   switch (expression.kind) {
-    case ExpressionKind::kLanguage:
+    case SyntaxKind::kLanguage:
       return {expression.language, expression.size};
-    case ExpressionKind::kReference:
+    case SyntaxKind::kReference:
       return regular_[expression.reference];
-    case ExpressionKind::kRepeat: {
+    case SyntaxKind::kRepeat: {
       LoweredPart part = regular_part(expression.parts[0]);
       return part.language == nullptr ? part : repeated(std::move(part), expression.min, expression.max);
     }
-    case ExpressionKind::kSequence:
-    case ExpressionKind::kChoice: {
+    case SyntaxKind::kSequence:
+    case SyntaxKind::kChoice: {
       std::vector<LoweredPart> parts;
       parts.reserve(expression.parts.size());
       for (const Expression& part : expression.parts) {
@@ -182,11 +182,10 @@ LoweredPart ExpressionLowering::regular_part(const Expression& expression) {
         if (parts.back().language == nullptr) return {};
       }
       LoweredPart result;
-      const bool done =
-          expression.kind == ExpressionKind::kSequence ? join(parts, result) : unite(parts, result);
+      const bool done = expression.kind == SyntaxKind::kSequence ? join(parts, result) : unite(parts, result);
       return done ? result : LoweredPart{};
     }
-    case ExpressionKind::kSymbol:
+    case SyntaxKind::kSymbol:
       break;
   }
   return {};
@@ -228,19 +227,19 @@ void ExpressionLowering::append_symbols(std::vector<Symbol>& symbols, const Lowe
 LoweredPart ExpressionLowering::lower(const Expression& expression) {
   if (failed_) return {};
   switch (expression.kind) {
-    case ExpressionKind::kLanguage:
+    case SyntaxKind::kLanguage:
       if (expression.size == 0) return {nullptr, 0, {lexeme_of(expression.language)}};
       return {expression.language, expression.size};
-    case ExpressionKind::kSymbol:
+    case SyntaxKind::kSymbol:
       return {nullptr, 0, {expression.symbol}};
-    case ExpressionKind::kReference:
+    case SyntaxKind::kReference:
       if (regular_[expression.reference].language != nullptr) return regular_[expression.reference];
       return {nullptr, 0, {*symbols_[expression.reference]}};
-    case ExpressionKind::kSequence:
+    case SyntaxKind::kSequence:
       return lower_sequence(expression);
-    case ExpressionKind::kChoice:
+    case SyntaxKind::kChoice:
       return lower_choice(expression);
-    case ExpressionKind::kRepeat:
+    case SyntaxKind::kRepeat:
       return lower_repeat(expression);
   }
   return {};
@@ -283,7 +282,7 @@ LoweredPart ExpressionLowering::lower_sequence(const Expression& expression) {
 
 std::vector<LoweredPart> ExpressionLowering::lower_alternatives(const Expression& expression) {
   std::vector<LoweredPart> alternatives;
-  if (expression.kind != ExpressionKind::kChoice) {
+  if (expression.kind != SyntaxKind::kChoice) {
     alternatives.push_back(lower(expression));
     return alternatives;
   }
@@ -392,7 +391,7 @@ Result<Symbol> ExpressionLowering::lower_all(size_t start) {
 
 Expression language_expression(Regular language, size_t size) {
   Expression expression;
-  expression.kind = ExpressionKind::kLanguage;
+  expression.kind = SyntaxKind::kLanguage;
   expression.language = std::move(language);
   expression.size = size;
   return expression;
@@ -400,7 +399,7 @@ Expression language_expression(Regular language, size_t size) {
 
 Expression symbol_expression(Symbol symbol) {
   Expression expression;
-  expression.kind = ExpressionKind::kSymbol;
+  expression.kind = SyntaxKind::kSymbol;
   expression.symbol = symbol;
   return expression;
 }
@@ -415,14 +414,14 @@ Expression sequence_expression(std::vector<Expression> parts) {
 Expression choice_expression(std::vector<Expression> parts) {
   if (parts.size() == 1) return std::move(parts[0]);
   Expression expression;
-  expression.kind = ExpressionKind::kChoice;
+  expression.kind = SyntaxKind::kChoice;
   expression.parts = std::move(parts);
   return expression;
 }
 
 Expression repeat_expression(Expression part, uint32_t min, uint32_t max) {
   Expression expression;
-  expression.kind = ExpressionKind::kRepeat;
+  expression.kind = SyntaxKind::kRepeat;
   expression.parts.push_back(std::move(part));
   expression.min = min;
   expression.max = max;

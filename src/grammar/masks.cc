@@ -7,7 +7,7 @@
 namespace quire::grammar {
 namespace {
 
-constexpr uint32_t kNoLimit = UINT32_MAX;
+constexpr uint32_t kUncounted = UINT32_MAX;
 // States that allow at least that many bytes take long to walk; their results are shared. Bytes within
 // characters do not count: few tokens begin with them.
 constexpr int kManyBytes = 24;
@@ -226,14 +226,14 @@ void MaskWalk::add_lexeme(const Thread& thread) {
   const auto lexeme = lexeme_mask(automaton, thread.state, tokens_, &visited_);
   visited_ += mask_.size();
   // How many repetitions may, and how many have to begin within a token.
-  uint32_t min = 0, max = kNoLimit;
+  uint32_t min = 0, max = kUncounted;
   if (automaton.counts() && !automaton.after_loop(thread.state)) {
     const Automaton::Counter& counter = automaton.counter();
     const uint32_t count = thread.count + (automaton.repeating(thread.state) ? 1 : 0);
     if (counter.max != RegularNode::kUnlimited) max = counter.max - count;
     min = counter.min > count ? counter.min - count : 0;
   }
-  if (lexeme->levels.size() == 1 || max == kNoLimit) {
+  if (lexeme->levels.size() == 1 || max == kUncounted) {
     add_mask(mask_, lexeme->levels.back());
   } else if (max < LexemeMask::kMaxLevel) {
     add_mask(mask_, lexeme->levels[max]);

@@ -61,16 +61,16 @@ Scalars with_strings(Regular strings) {
 }
 
 // Scalars of any and of more than one of several sets. Halves are combined, so that long lists stay cheap.
-struct Alternatives {
+struct ScalarSets {
   Scalars any;
   Scalars several;
 };
-Alternatives alternatives_of(const std::vector<Scalars>& sets, size_t begin, size_t end, bool with_several) {
+ScalarSets alternatives_of(const std::vector<Scalars>& sets, size_t begin, size_t end, bool with_several) {
   if (end - begin == 1) return {sets[begin], {}};
   const size_t middle = begin + (end - begin) / 2;
-  const Alternatives a = alternatives_of(sets, begin, middle, with_several);
-  const Alternatives b = alternatives_of(sets, middle, end, with_several);
-  Alternatives result = {unite(a.any, b.any), {}};
+  const ScalarSets a = alternatives_of(sets, begin, middle, with_several);
+  const ScalarSets b = alternatives_of(sets, middle, end, with_several);
+  ScalarSets result = {unite(a.any, b.any), {}};
   if (with_several) result.several = unite(unite(a.several, b.several), intersect(a.any, b.any));
   return result;
 }
@@ -278,7 +278,7 @@ Scalars SchemaMeaning::combined_scalars(SchemaId id, const std::string& name, co
     for (const Scalars& next : parts) result = intersect(result, next);
     return result;
   }
-  const Alternatives alternatives = alternatives_of(parts, 0, parts.size(), one);
+  const ScalarSets alternatives = alternatives_of(parts, 0, parts.size(), one);
   return one ? intersect(alternatives.any, complement(alternatives.several)) : alternatives.any;
 }
 

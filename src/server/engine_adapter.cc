@@ -56,7 +56,9 @@ class EngineAdapter final : public ServingEngine {
     return engine_.submit(std::move(requests));
   }
   void abort(RequestId first, size_t count) override { engine_.abort(first, count); }
-  Result<SharedConstraint> compile(const StructuredOutputs& spec) const override { return engine_.compile(spec); }
+  Result<SharedConstraint> compile(const StructuredOutputs& spec) const override {
+    return engine_.compile(spec);
+  }
   bool drain(std::chrono::milliseconds timeout) override { return engine_.drain(timeout); }
   bool busy() const override { return engine_.busy(); }
   std::optional<std::string> failure() const override { return engine_.failure(); }

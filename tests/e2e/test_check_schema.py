@@ -1,4 +1,4 @@
-"""quire check-schema says what each keyword of a schema does."""
+"""quire check-schema reports the effect of each keyword of a schema."""
 
 import json
 import subprocess

@@ -10,7 +10,7 @@
 namespace quire::cli {
 namespace {
 
-constexpr size_t kLabelWidth = 14;
+constexpr size_t kRowLabelWidth = 14;
 constexpr size_t kCellWidth = 11;
 constexpr size_t kPlainBarWidth = 30;
 constexpr double kRoundingError = 1e-6;  // of milliseconds, so that a bound of 2 does not become 3
@@ -31,7 +31,7 @@ std::string painted(const std::string& text, std::string_view color, const ViewS
 }
 
 std::string label(const std::string& name, const ViewStyle& style) {
-  return painted(name, kBoldSgr, style) + std::string(kLabelWidth - name.size(), ' ');
+  return painted(name, kBoldSgr, style) + std::string(kRowLabelWidth - name.size(), ' ');
 }
 
 std::string text_of(const std::optional<double>& value, int decimals) {
@@ -49,12 +49,12 @@ std::string repeat_text(std::string_view text, size_t count) {
 }
 
 size_t chart_width(const ViewStyle& style) {
-  return static_cast<size_t>(std::max(10, style.columns - static_cast<int>(kLabelWidth)));
+  return static_cast<size_t>(std::max(10, style.columns - static_cast<int>(kRowLabelWidth)));
 }
 
 // The use of the KV cache as a bar, which takes the width that `text` leaves.
 std::string usage_bar(double usage, const std::string& text, const ViewStyle& style, bool live) {
-  const size_t frame = kLabelWidth + 3 + text.size();
+  const size_t frame = kRowLabelWidth + 3 + text.size();
   const auto columns = static_cast<size_t>(style.columns);
   const size_t width = !live ? kPlainBarWidth : std::max<size_t>(10, columns - std::min(columns, frame));
   const auto filled =
@@ -84,7 +84,8 @@ std::string rate_line(const std::string& name, const std::optional<double>& rate
 }
 
 std::string chart_line(const std::deque<double>& values, double top, const ViewStyle& style) {
-  return std::string(kLabelWidth, ' ') + painted(sparkline(values, chart_width(style), top), kCyanSgr, style);
+  return std::string(kRowLabelWidth, ' ') +
+         painted(sparkline(values, chart_width(style), top), kCyanSgr, style);
 }
 
 std::string latency_line(const std::string& name, const std::optional<HistogramSummary>& latency,

@@ -61,7 +61,7 @@ Json user_message() {
   return {{"role", "user"}, {"content", "How is the weather?"}};
 }
 
-Json call_message(const Json& arguments) {
+Json probe_call(const Json& arguments) {
   return {{"role", "assistant"},
           {"content", ""},
           {"tool_calls",
@@ -81,7 +81,7 @@ std::string rendered_call(const TemplateProbe& probe, const Json& arguments, boo
   Json messages = Json::array({user_message()});
   auto before = probe.render(messages, true, false);
   if (!before) before = probe.render(messages, true, true);
-  messages.push_back(call_message(arguments));
+  messages.push_back(probe_call(arguments));
   if (with_result) {
     messages.push_back(
         {{"role", "tool"}, {"tool_call_id", "a1B2c3D4e"}, {"name", kProbeTool}, {"content", "snow"}});
