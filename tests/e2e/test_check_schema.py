@@ -1,4 +1,4 @@
-"""quire check-schema reports the effect of each keyword of a schema."""
+"""The report of quire check-schema, as text and as JSON."""
 
 import json
 import subprocess
