@@ -37,6 +37,7 @@ constexpr ForeignFlag kVllmFlags[] = {
     {.names = "--kv-cache-memory-bytes", .action = kSame, .value = kOne, .here = "--kv-cache-memory"},
     {.names = "--kv-offloading-size", .action = kSame, .value = kOne, .here = "--swap-space", .unit = "GiB"},
     {.names = "--uvicorn-log-level", .action = kSame, .value = kOne, .here = "--log-level"},
+    {.names = "--enable-log-requests", .action = kSame, .here = "--log-requests"},
     {.names = "--disable-uvicorn-access-log", .action = kSame, .here = "--disable-log-requests"},
     {.names = "--sse-keep-alive-interval", .action = kSame, .value = kOne, .here = "--stream-keep-alive"},
     {.names = "--task", .action = kSame, .value = kOne, .here = "--runner"},
@@ -137,7 +138,6 @@ constexpr ForeignFlag kVllmFlags[] = {
               "--enable-mixed-moe-lora-format --specialize-active-lora "
               "--exclude-tools-when-tool-choice-none",
      .note = kFeatureIsOff},
-    {.names = "--enable-log-requests", .note = "requests are logged unless --disable-log-requests is given"},
     {.names = "--disable-log-stats --enable-log-outputs --enable-log-deltas --log-error-stack "
               "--enable-logging-iteration-details --aggregate-engine-logging --jit-monitor-verbose "
               "--fail-on-environ-validation",

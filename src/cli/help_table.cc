@@ -8,7 +8,7 @@ constexpr HelpGroup kHelpGroups[] = {
     {"Run a model", "run chat serve generate"},
     {"Models", "pull list rm inspect quantize bundle"},
     {"Measurements", "top bench perplexity simulate"},
-    {"Text", "tokenize detokenize render"},
+    {"Text", "tokenize detokenize render parse check-schema"},
     {"Other", "completion man version"},
 };
 
@@ -64,6 +64,11 @@ constexpr CommandHelp kCommandHelps[] = {
      "",
      {"quire render --messages messages.json",
       "quire render path/to/model --messages messages.json --tools t.json"}},
+    {"parse",
+     "",
+     {"quire parse path/to/model --text output.txt --tools tools.json",
+      "quire parse --tool-call-parser hermes --text - --json"}},
+    {"check-schema", "", {"quire check-schema schema.json", "quire check-schema - --json < schema.json"}},
     {"inspect",
      "--json --tensors --dtype --quantization --kv-cache-dtype --kv-cache-memory --max-model-len "
      "--block-size "

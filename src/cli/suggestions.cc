@@ -38,6 +38,9 @@ std::vector<std::string> closest_names(std::string_view word, const std::vector<
     min_distance = distance;
     found.push_back(candidate);
   }
+  // A name can come from two lists.
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
   if (found.size() > kMaxNames) found.resize(kMaxNames);
   return found;
 }

@@ -338,8 +338,15 @@ NumberSet complement(const NumberSet& set) {
   return plain(minus(plain_numbers(), spellings_of(set)));
 }
 
-Regular json_number(const NumberSet& set) {
-  if (!set.all) return set.spellings;
+Regular json_number(const NumberSet& set, NumberSpelling spelling) {
+  if (!set.all && spelling == NumberSpelling::kAny) return set.spellings;
+  if (!set.all) {
+    static const Regular shortest =
+        minus(concat({optional(minus_sign()), repeat(digit(), 1),
+                      optional(concat({text("."), repeat(digit(), 0), digits('1', '9')}))}),
+              text("-0"));
+    return all_of({set.spellings, shortest});
+  }
   static const Regular node = [] {
     ByteSet mark;
     mark.set('e');

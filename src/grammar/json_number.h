@@ -50,7 +50,11 @@ NumberSet unite(const NumberSet& a, const NumberSet& b);
 NumberSet intersect(const NumberSet& a, const NumberSet& b);
 NumberSet complement(const NumberSet& set);
 
+enum class NumberSpelling {
+  kAny,       // 2, 2.0, 2.00
+  kShortest,  // 2; a set that is not "all numbers" has one spelling for each value
+};
 // The spellings: at most 64 digits, exponents of at most three.
-Regular json_number(const NumberSet& set);
+Regular json_number(const NumberSet& set, NumberSpelling spelling);
 
 }  // namespace quire::grammar

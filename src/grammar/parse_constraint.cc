@@ -16,8 +16,12 @@ namespace quire::grammar {
 namespace {
 
 SchemaOptions schema_options(const StructuredOutputs& spec, const Limits& limits) {
-  return {.spacing = spec.disable_any_whitespace ? JsonSpacing::kSpaced : JsonSpacing::kFree,
-          .limits = limits};
+  SchemaOptions options;
+  options.spacing = spec.disable_any_whitespace ? JsonSpacing::kSpaced : JsonSpacing::kFree;
+  // Clients parse 3.0 as a float, also where the schema asks for an integer.
+  options.numbers = NumberSpelling::kShortest;
+  options.limits = limits;
+  return options;
 }
 
 Status refuse_ignored(const std::vector<std::string>& ignored, bool strict) {

@@ -51,7 +51,7 @@ Translation translate(Grammar& grammar, const SchemaJson& schema, const SchemaOp
     return {{}, {}, SchemaRefusal{message.substr(0, colon), message.substr(colon + 2)}, {}};
   }
   SchemaMeaning meaning(*index, options.limits);
-  SchemaEmitter emitter(meaning, grammar, options.spacing, options.limits);
+  SchemaEmitter emitter(meaning, grammar, options.spacing, options.numbers, options.limits);
   Goal goal;
   if (schema.is_boolean()) {
     if (!schema.get<bool>()) goal = no_value();

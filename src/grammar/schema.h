@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "grammar/grammar.h"
+#include "grammar/json_number.h"
 #include "grammar/json_text.h"
 #include "grammar/limits.h"
 #include "grammar/schema_index.h"
@@ -17,6 +18,7 @@ namespace quire::grammar {
 
 struct SchemaOptions {
   JsonSpacing spacing = JsonSpacing::kFree;
+  NumberSpelling numbers = NumberSpelling::kAny;
   Draft draft = Draft::k2020;  // of schemas without $schema
   Limits limits;
 };

@@ -78,8 +78,12 @@ struct SchemaEmitter::ArrayPlan {
 };
 
 SchemaEmitter::SchemaEmitter(SchemaMeaning& meaning, Grammar& grammar, JsonSpacing spacing,
-                             const Limits& limits)
-    : meaning_(&meaning), grammar_(&grammar), limits_(limits), first_rule_(grammar.rules.size()) {
+                             NumberSpelling numbers, const Limits& limits)
+    : meaning_(&meaning),
+      grammar_(&grammar),
+      numbers_(numbers),
+      limits_(limits),
+      first_rule_(grammar.rules.size()) {
   const Regular space = json_space(spacing);
   open_object_ = concat({text("{"), space});
   close_object_ = concat({space, text("}")});
@@ -145,7 +149,7 @@ void SchemaEmitter::define(const Goal& goal, Symbol symbol) {
   if (scalars.null) texts.push_back(text("null"));
   if (scalars.yes) texts.push_back(text("true"));
   if (scalars.no) texts.push_back(text("false"));
-  if (!scalars.numbers.none()) texts.push_back(json_number(scalars.numbers));
+  if (!scalars.numbers.none()) texts.push_back(json_number(scalars.numbers, numbers_));
   // A counted repetition stays alone, so that the automaton can count instead of repeating its states.
   const bool counted =
       scalars.strings->kind == RegularNode::Kind::kRepeat && scalars.strings != any_content();

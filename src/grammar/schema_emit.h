@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "grammar/grammar.h"
+#include "grammar/json_number.h"
 #include "grammar/json_text.h"
 #include "grammar/limits.h"
 #include "grammar/schema_meaning.h"
@@ -16,7 +17,8 @@ namespace quire::grammar {
 
 class SchemaEmitter {
  public:
-  SchemaEmitter(SchemaMeaning& meaning, Grammar& grammar, JsonSpacing spacing, const Limits& limits);
+  SchemaEmitter(SchemaMeaning& meaning, Grammar& grammar, JsonSpacing spacing, NumberSpelling numbers,
+                const Limits& limits);
 
   // The symbol of all values that satisfy the goal. A failure is in the meaning. Alternatives that derive
   // nothing remain; remove_empty() takes them out.
@@ -55,6 +57,7 @@ class SchemaEmitter {
 
   SchemaMeaning* meaning_;
   Grammar* grammar_;
+  NumberSpelling numbers_;
   Limits limits_;
   size_t first_rule_;
   Regular open_object_, close_object_, empty_object_, open_array_, close_array_, empty_array_, comma_, colon_;

@@ -61,7 +61,7 @@ def is_object(text):
 
 
 @pytest.mark.parametrize("fields, valid", [
-    ({"response_format": {"type": "json_object"}, "max_tokens": 60, "temperature": 0.3}, is_object),
+    ({"response_format": {"type": "json_object"}, "max_tokens": 400, "temperature": 1.0}, is_object),
     ({"structured_outputs": {"json": {"type": "integer", "minimum": 5, "maximum": 17}}}, lambda t: 5 <= json.loads(t) <= 17),
     ({"structured_outputs": {"regex": r"\d{3}-[a-f]{2,4}"}}, lambda t: re.fullmatch(r"\d{3}-[a-f]{2,4}", t)),
     ({"structured_outputs": {"choice": ["yes", "no", "yes, but"]}}, lambda t: t in ("yes", "no", "yes, but")),

@@ -43,7 +43,10 @@ Proxies for downloads, also in upper case.
 Certificates of the authorities that downloads trust.
 .TP
 .B NO_COLOR\fR, \fBTERM
-If NO_COLOR is set or TERM is dumb, quire chat prints responses without formatting.
+If NO_COLOR is set or TERM is dumb, quire chat and quire top print without formatting.
+.TP
+.B COLUMNS
+Width of help texts if they are not printed to a terminal.
 .SH FILES
 .TP
 .I ~/.cache/huggingface/hub

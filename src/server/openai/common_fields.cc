@@ -19,20 +19,22 @@ constexpr size_t kMaxClientBytes = 256;  // of `user`, for fair scheduling
 constexpr size_t kMaxStopTokenIds = 4096;
 
 // Labels and hints: ignoring them does not change the response.
-constexpr std::array<std::string_view, 8> kHarmless = {"metadata",
+constexpr std::array<std::string_view, 9> kHarmless = {"metadata",
                                                        "store",
                                                        "service_tier",
                                                        "safety_identifier",
                                                        "prompt_cache_key",
                                                        "prompt_cache_retention",
                                                        "parallel_tool_calls",
+                                                       "guided_decoding_backend",
                                                        "session_id"};
 
 struct Unsupported {
   std::string_view field;
   std::string_view feature;
 };
-constexpr std::array<Unsupported, 10> kUnsupported = {{
+constexpr std::array<Unsupported, 11> kUnsupported = {{
+    {"guided_whitespace_pattern", "white space patterns; use a grammar"},
     {"bad_words", "bad_words"},
     {"thinking_token_budget", "a thinking token budget"},
     {"logprob_token_ids", "logprobs of given tokens"},

@@ -178,11 +178,6 @@ std::optional<StructuredOutputs> read_constraint(FieldReader& fields) {
     if (value == nullptr || *value == "") continue;
     add(constraint_of(fields, row.kind, *value, std::string(row.name)));
   }
-  if (const Json* pattern = fields.any("guided_whitespace_pattern"); pattern != nullptr) {
-    fields.fail("guided_whitespace_pattern is not supported; use a grammar.", "guided_whitespace_pattern");
-  }
-  // The choice of a library: there is one here.
-  (void)fields.any("guided_decoding_backend");
   if (given.size() > 1) {
     fields.fail(
         cat(given[0].field, " and ", given[1].field, " exclude each other: an output has one constraint."),

@@ -59,6 +59,17 @@ TEST(Schema, Spacing) {
   expect_case({schema, {"{\"a\":[1,2],\"b\":1}"}, {"{\"a\": []}", "{\"a\":[1, 2]}"}}, options);
 }
 
+TEST(Schema, ShortestNumbers) {
+  SchemaOptions options;
+  options.numbers = NumberSpelling::kShortest;
+  expect_cases({{R"({"type":"integer"})", {"0", "-7", "120"}, {"0.0", "-0", "3.00", "1e2", "007"}},
+                {R"({"type":"integer","minimum":5,"maximum":17})", {"5", "17"}, {"5.0", "4", "18"}},
+                {R"({"type":"number","maximum":2.5})", {"2.5", "-0.25", "1"}, {"2.50", "1.0", "-0.0"}},
+                {R"({"enum":[1.50,"a",20]})", {"1.5", "20", "\"a\""}, {"1.50", "20.0"}},
+                {R"({"type":"number"})", {"2.50", "1e2"}, {"1."}}},
+               options);
+}
+
 TEST(Schema, Numbers) {
   expect_cases({
       {R"({"type":"integer"})", {"0", "-0", "12", "1.0", "-3.00"}, {"1.5", "01", "1e2", "+1", "\"1\""}},

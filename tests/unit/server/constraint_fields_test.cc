@@ -48,7 +48,7 @@ TEST(ConstraintFields, GiveAConstraintUnderEveryName) {
       {R"("structured_outputs":{"grammar":"root ::= \"a\""})", Kind::kGrammar, "root ::= \"a\""},
       {R"("structured_outputs":{"json_object":true})", Kind::kJsonObject, ""},
       {R"("guided_json":{"type":"object"})", Kind::kJsonSchema, R"({"type":"object"})"},
-      {R"("guided_regex":"a+","guided_decoding_backend":"xgrammar")", Kind::kRegex, "a+"},
+      {R"("guided_regex":"a+")", Kind::kRegex, "a+"},
       {R"("guided_choice":["a"])", Kind::kChoice, R"(["a"])"},
       {R"("guided_grammar":"x")", Kind::kGrammar, "x"},
       {R"("grammar":"root ::= x")", Kind::kGrammar, "root ::= x"},
@@ -111,7 +111,6 @@ TEST(ConstraintFields, AreRefusedIfTheyAreWrong) {
       {R"("guided_choice":[1])", "guided_choice", "array of strings"},
       {R"("guided_regex":5)", "guided_regex", "must be a string"},
       {R"("guided_json":5)", "guided_json", "must be an object"},
-      {R"("guided_regex":"a","guided_whitespace_pattern":"b")", "guided_whitespace_pattern", "not supported"},
       {R"("guided_regex":"a","guided_choice":["b"])", "guided_choice", "exclude each other"},
       {R"("response_format":{"type":"json_object"},"regex":"b")", "regex", "exclude each other"},
   };
