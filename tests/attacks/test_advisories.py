@@ -361,7 +361,7 @@ def test_abort_storms_leave_nothing_behind(start_server):
 # User text in the log.
 
 def test_requests_cannot_forge_log_lines(start_server):
-    server = start_server()
+    server = start_server("--log-requests")
     forged = "INFO 01-01 00:00:00 forged line"
     response = post(server, "/v1/completions", {**PROMPT, "request_id": f"a\n{forged}\n\x1b[31m"})
     assert response.status_code == 200

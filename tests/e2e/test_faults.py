@@ -34,7 +34,7 @@ class FaultyServer:
         try:
             self.server = ServerProcess(
                 "--threads", "2", "--kv-cache-memory", "1MiB", "--max-model-len", "256", "--kv-disk-cache", str(directory / "kv"),
-                "--kv-disk-cache-size", "64MiB", "--shutdown-timeout", "5",
+                "--kv-disk-cache-size", "64MiB", "--shutdown-timeout", "5", "--log-requests",
             )
         finally:
             for name in ("LD_PRELOAD", "QUIRE_FAULTS"):

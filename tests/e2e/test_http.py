@@ -237,8 +237,8 @@ def test_each_request_that_ends_with_an_error_has_a_log_line(start_server):
         assert http.post("/v1/completions", json={**PROMPT, "suffix": "x"}).status_code == 400
         assert http.get("/v1/nothing?key=secret").status_code == 404
     assert request_lines(server, "/v1/nothing") == [
-        "POST /v1/completions 400 (- ms): suffix: a suffix (fill in the middle) is not supported by this build",
-        "GET /v1/nothing 404 (- ms): there is no GET /v1/nothing"]
+        "POST /v1/completions 400 (- ms): suffix is not supported by this build (a suffix (fill in the middle)).",
+        "GET /v1/nothing 404 (- ms): There is no GET /v1/nothing."]
 
 
 def test_all_requests_are_logged_on_request(start_server):

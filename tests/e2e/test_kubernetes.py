@@ -56,7 +56,7 @@ def test_the_example_agrees_with_the_container_and_its_flags():
     assert command == "serve" and "/" in model
     help_text = subprocess.run([BINARY, "serve", "--help-all"], capture_output=True, text=True, check=True).stdout
     assert all(flag in help_text for flag in flags if flag.startswith("--"))
-    timeout = int(re.search(r"--shutdown-timeout TIME .*\[default\s(\d+)\]", help_text)[1])
+    timeout = int(re.search(r"--shutdown-timeout TIME .*?\[default\s+(\d+)\]", help_text, re.DOTALL)[1])
     assert SPEC["terminationGracePeriodSeconds"] > timeout
 
 

@@ -70,7 +70,7 @@ def test_a_safetensors_file_that_is_truncated_under_a_server_ends_it_with_an_err
 
 def test_requests_are_answered_while_the_log_is_not_read():
     process = subprocess.Popen(
-        [str(BINARY), "serve", "--port", "0", "--kv-cache-memory", "64MiB"], stderr=subprocess.PIPE, text=True)
+        [str(BINARY), "serve", "--port", "0", "--kv-cache-memory", "64MiB", "--log-requests"], stderr=subprocess.PIPE, text=True)
     try:
         for line in process.stderr:
             if found := re.search(r"Listening on (http://\S+)", line):

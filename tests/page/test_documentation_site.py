@@ -130,7 +130,7 @@ def test_copying_a_block_takes_the_commands(site, visit):
     block.hover()
     block.locator(".md-code__button[title='Copy to clipboard'], .md-clipboard").first.click()
     copied = view.page.evaluate("navigator.clipboard.readText()")
-    assert copied.startswith('quire tokenize --text "Hello world" --json\nquire detokenize')
+    assert copied.startswith('quire tokenize "Hello world" --json\nquire detokenize')
 
 
 def test_search_finds_pages(site, visit):
