@@ -42,7 +42,9 @@ nb::object fetch(const std::string& model, const std::string& revision,
         if (PyErr_CheckSignals() != 0) throw nb::python_error();
         progress(state.bytes, state.total, to_str(state.file), state.waiting);
       };
-      pulled = hub::pull(settings_with(token, cache), *name, options, {report, check_model_files});
+      pulled = or_missing_path(model, [&] {
+        return hub::pull(settings_with(token, cache), *name, options, {report, check_model_files});
+      });
     }
   }
   if (text.empty()) return nb::none();

@@ -28,7 +28,7 @@ constexpr std::string_view kTools = "the server does not parse tool calls";
 constexpr std::string_view kConfig = "the values of the model's files are used";
 constexpr std::string_view kField = "it is a field of requests";
 constexpr std::string_view kSampler =
-    "this sampler is not implemented; use --temperature, --top-k, --top-p or --min-p";
+    "this sampler does not exist here; use --temperature, --top-k, --top-p or --min-p";
 
 constexpr ForeignFlag kVllmFlags[] = {
     // The same thing.
@@ -274,7 +274,7 @@ constexpr ForeignFlag kVllmFlags[] = {
     {.names = "--watermark-config --otlp-traces-endpoint --response-role",
      .action = kUnavailable,
      .value = kOne,
-     .note = "it is not implemented"},
+     .note = "there is no counterpart"},
     {.names = "--disable-sliding-window",
      .action = kUnavailable,
      .note = "layers with sliding windows always use them; --max-model-len limits sequences to the window"},
@@ -283,7 +283,7 @@ constexpr ForeignFlag kVllmFlags[] = {
          "--enable-sleep-mode --enable-return-routed-experts --return-sampling-mask --enable-trace-replay "
          "--mm-encoder-only",
      .action = kUnavailable,
-     .note = "it is not implemented"},
+     .note = "there is no counterpart"},
     {.names = "--return-tokens-as-token-ids --enable-force-include-usage",
      .action = kUnavailable,
      .note = kField},

@@ -50,12 +50,16 @@ std::string similar_paths_text(const std::string& path) {
 hub::PulledModel fetch_model_or_path(const std::string& model, const hub::ModelName& name,
                                      hub::PullOptions options,
                                      const std::function<void(const hub::PullProgress&)>& progress) {
+  return or_missing_path(model, [&] { return fetch_model(name, std::move(options), progress); });
+}
+
+hub::PulledModel or_missing_path(const std::string& model, const std::function<hub::PulledModel()>& pull) {
   const auto fail = [&](const char* reason) {
     throw Error(cat("there is no file or directory ", model, ", and on the hub: ", reason,
                     similar_paths_text(model)));
   };
   try {
-    return fetch_model(name, std::move(options), progress);
+    return pull();
   } catch (const hub::ModelNotFound& error) {
     fail(error.what());
   } catch (const hub::HttpError& error) {

