@@ -39,6 +39,7 @@ struct SchemaEmitter::ObjectPlan {
     size_t member;
     uint64_t count;
     uint32_t found;
+    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes <=> for a comparison with 0
     friend auto operator<=>(const State&, const State&) = default;
   };
   std::map<State, Symbol> keys;   // a key and what follows
@@ -62,6 +63,7 @@ struct SchemaEmitter::ArrayPlan {
   struct State {
     size_t position;
     std::vector<uint64_t> counts;
+    // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes <=> for a comparison with 0
     friend auto operator<=>(const State&, const State&) = default;
   };
   std::map<State, Symbol> items;

@@ -27,6 +27,7 @@ using SchemaId = int32_t;
 struct Literal {
   SchemaId schema = 0;
   bool positive = true;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes <=> for a comparison with 0
   friend auto operator<=>(const Literal&, const Literal&) = default;
 };
 using Goal = std::vector<Literal>;
