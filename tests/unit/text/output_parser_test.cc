@@ -158,7 +158,7 @@ TEST(OutputParser, ArgumentsOfCompleteCallsAreJson) {
 }
 
 TEST(OutputParser, MarkersWithTokensCountOnlyAsTokens) {
-  constexpr TokenId kOpen = 7, kClose = 8;
+  static constexpr TokenId kOpen = 7, kClose = 8;
   OutputParserOptions options;
   options.calls = find_call_format("hermes");
   options.token_of = [](std::string_view text) -> std::optional<TokenId> {
