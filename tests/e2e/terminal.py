@@ -1,6 +1,8 @@
 """A program in a pseudo-terminal, and the screen that a person would see."""
 
+import errno
 import os
+import select
 
 import pexpect
 import pyte
@@ -28,12 +30,16 @@ class Terminal:
 
     def update(self, seconds=0.02):
         """Reads what has arrived; returns False at the end of the output."""
-        try:
-            received = self.process.read_nonblocking(65536, timeout=seconds)
-        except pexpect.TIMEOUT:
+        # pexpect's own reading ends when the program does, which can be before the kernel has passed on its last output.
+        terminal = self.process.child_fd
+        if not select.select([terminal], [], [], seconds)[0]:
             return True
-        except pexpect.EOF:
-            return False
+        try:
+            received = os.read(terminal, 65536)
+        except OSError as error:
+            if error.errno == errno.EIO:  # the program has ended, and everything was read
+                return False
+            raise
         self.output += received
         self.stream.feed(received)
         return True
