@@ -54,12 +54,6 @@ void take_output(Generation& generation, RequestOutput&& output) {
   generation.times = to_times(output.times);
 }
 
-Json parse_json(std::string_view what, const std::string& text) {
-  auto value = parse_request_json(text, what);
-  if (!value.ok()) throw Error(value.failure().message);
-  return std::move(value).value();
-}
-
 Json message_fields(const ChatMessage& message) {
   Json fields = {{"role", message.role}, {"content", message.content}};
   if (!message.reasoning_content.empty()) fields["reasoning_content"] = message.reasoning_content;
@@ -78,7 +72,7 @@ Json chat_fields(const std::vector<ChatMessage>& messages, const ChatOptions& op
   fields["messages"] = Json::array();
   for (const ChatMessage& message : messages) fields["messages"].push_back(message_fields(message));
   const auto add = [&](const char* name, const std::string& json) {
-    if (!json.empty()) fields[name] = parse_json(cat("ChatOptions::", name), json);
+    if (!json.empty()) fields[name] = require_json(json, cat("ChatOptions::", name));
   };
   add("tools", options.tools);
   add("documents", options.documents);
@@ -283,7 +277,7 @@ std::vector<TokenId> LLM::chat_prompt(const std::vector<ChatMessage>& messages,
 }
 
 std::vector<TokenId> LLM::chat_prompt_json(const std::string& json) const {
-  Json fields = parse_json("the conversation", json);
+  Json fields = require_json(json, "the conversation");
   if (fields.is_array()) fields = {{"messages", std::move(fields)}};
   if (!fields.is_object())
     throw Error(

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/strings.h"
 #include "text/unicode/unicode.h"
 
@@ -12,13 +13,6 @@ namespace {
 
 bool is_octal(char c) {
   return c >= '0' && c <= '7';
-}
-
-int hex_value(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
 }
 
 }  // namespace

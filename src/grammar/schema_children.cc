@@ -29,6 +29,21 @@ Regular content_outside(const std::vector<Regular>& languages) {
   return minus(any_content(), any_of(languages));
 }
 
+// Cases that violate only the bounds of the number of children.
+template <typename Case>
+void add_other_counts(const Case& bounded, std::vector<Case>& result) {
+  Case counted;
+  if (bounded.min > 0) {
+    counted.max = bounded.min - 1;
+    result.push_back(counted);
+  }
+  if (bounded.max != kNoLimit) {
+    counted.max = kNoLimit;
+    counted.min = bounded.max + 1;
+    result.push_back(counted);
+  }
+}
+
 }  // namespace
 
 SchemaId SchemaMeaning::child_id(SchemaId id, std::string_view keyword, const SchemaJson& json) {
@@ -294,16 +309,7 @@ SchemaMeaning::Cases<ObjectCase> SchemaMeaning::opposite_cases(const ObjectCase&
   };
   add_keys(object.all, true);
   add_keys(object.some, false);
-  ObjectCase counted;
-  if (object.min > 0) {
-    counted.max = object.min - 1;
-    result.push_back(counted);
-  }
-  if (object.max != kNoLimit) {
-    counted.max = kNoLimit;
-    counted.min = object.max + 1;
-    result.push_back(counted);
-  }
+  add_other_counts(object, result);
   return result;
 }
 
@@ -334,16 +340,7 @@ SchemaMeaning::Cases<ArrayCase> SchemaMeaning::opposite_cases(const ArrayCase& a
       result.push_back(violated);
     }
   }
-  ArrayCase counted;
-  if (array.min > 0) {
-    counted.max = array.min - 1;
-    result.push_back(counted);
-  }
-  if (array.max != kNoLimit) {
-    counted.max = kNoLimit;
-    counted.min = array.max + 1;
-    result.push_back(counted);
-  }
+  add_other_counts(array, result);
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <array>
 #include <ctime>
 
+#include "base/hex.h"
 #include "base/strings.h"
 
 namespace quire {
@@ -44,12 +45,6 @@ constexpr std::array<Reason, 25> kReasons = {{
 
 char lower(char c) {
   return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-}
-
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  const char l = lower(c);
-  return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
 }
 
 std::string http_date() {
@@ -112,8 +107,8 @@ bool percent_decode(std::string_view text, std::string& out) {
       continue;
     }
     if (i + 2 >= text.size()) return false;
-    const int high = hex_digit(text[i + 1]);
-    const int low = hex_digit(text[i + 2]);
+    const int high = hex_value(text[i + 1]);
+    const int low = hex_value(text[i + 2]);
     if (high < 0 || low < 0 || (high == 0 && low == 0)) return false;
     out += static_cast<char>(high * 16 + low);
     i += 2;

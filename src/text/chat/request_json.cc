@@ -179,6 +179,12 @@ class RequestBuilder final : public nlohmann::json_sax<Json> {
 
 }  // namespace
 
+Json require_json(std::string_view text, std::string_view what) {
+  auto value = parse_request_json(text, what);
+  if (!value.ok()) throw Error(value.failure().message);
+  return std::move(value).value();
+}
+
 std::string_view big_integer(const Json& value) {
   if (!value.is_binary() || !value.get_binary().has_subtype() || value.get_binary().subtype() != kBigInteger)
     return {};

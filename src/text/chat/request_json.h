@@ -25,6 +25,9 @@ Result<Json> parse_request_json(std::string_view text, std::string_view what,
                                 const YieldPoint& yield_point = {},
                                 std::span<const std::string_view> exact_fields = {});
 
+// parse_request_json() for callers that report failures as Error.
+Json require_json(std::string_view text, std::string_view what);
+
 // The digits, and a minus sign if negative, of an integer beyond 64 bits; empty for any other value.
 std::string_view big_integer(const Json& value);
 

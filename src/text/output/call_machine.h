@@ -51,6 +51,14 @@ class CallReader {
   const std::string& raw() const { return raw_; }
 
  protected:
+  // Refuses the call before the last byte, which is looked at again.
+  MachineStep refuse_last() {
+    if (!raw_.empty()) raw_.pop_back();
+    return MachineStep::kRefused;
+  }
+  // A byte between the calls of a section. `any`: the section has had a call.
+  MachineStep section_byte(char c, bool any);
+
   std::string raw_;  // the bytes since the marker, while it is not sure that there is a call
 };
 
@@ -65,6 +73,13 @@ bool is_name_byte(char c);
 inline constexpr size_t kMaxToolName = 256;
 // White space and names that may precede a call.
 inline constexpr size_t kMaxCallHead = 512;
+
+inline MachineStep CallReader::section_byte(char c, bool any) {
+  if (!is_json_space(c)) return any ? MachineStep::kDoneBefore : MachineStep::kRefused;
+  if (any) return MachineStep::kContinue;
+  raw_ += c;
+  return raw_.size() > kMaxCallHead ? refuse_last() : MachineStep::kContinue;
+}
 
 std::unique_ptr<CallReader> make_json_calls(const MachineContext& context);
 std::unique_ptr<CallReader> make_named_calls(const MachineContext& context);

@@ -1,8 +1,9 @@
 // Calls as JSON: {"name": ..., "arguments": {...}}, or a list of such objects.
 #include <algorithm>
-#include <array>
 
+#include "base/hex.h"
 #include "text/output/call_machine.h"
+#include "text/unicode/unicode.h"
 
 namespace quire {
 namespace {
@@ -96,12 +97,6 @@ class JsonCalls final : public CallReader {
     return state_ == State::kInKey || state_ == State::kName || state_ == State::kId ||
            state_ == State::kText ||
            ((state_ == State::kArguments || state_ == State::kSkip) && copier_.in_string());
-  }
-
-  // Refuses the call before the last byte, which is looked at again.
-  MachineStep refuse_last() {
-    if (!raw_.empty()) raw_.pop_back();
-    return MachineStep::kRefused;
   }
 
   MachineStep step(char c) {
@@ -228,7 +223,7 @@ class JsonCalls final : public CallReader {
   // A byte of a string whose text counts: a name, an id, or arguments as a string.
   MachineStep string_byte(char c) {
     if (hex_left_ > 0) {
-      code_ = code_ * 16 + hex_value(c);
+      code_ = code_ * 16 + static_cast<uint32_t>(std::max(0, hex_value(c)));
       if (--hex_left_ == 0) take_code();
       return MachineStep::kContinue;
     }
@@ -282,13 +277,6 @@ class JsonCalls final : public CallReader {
     }
   }
 
-  static unsigned hex_value(char c) {
-    if (c >= '0' && c <= '9') return static_cast<unsigned>(c - '0');
-    if (c >= 'a' && c <= 'f') return static_cast<unsigned>(c - 'a' + 10);
-    if (c >= 'A' && c <= 'F') return static_cast<unsigned>(c - 'A' + 10);
-    return 0;
-  }
-
   // A \u escape as UTF-8. The halves of a surrogate pair come one after the other.
   void take_code() {
     if (code_ >= 0xd800 && code_ < 0xdc00) {
@@ -298,14 +286,9 @@ class JsonCalls final : public CallReader {
     if (code_ >= 0xdc00 && code_ < 0xe000)
       code_ = high_ != 0 ? 0x10000 + ((high_ - 0xd800) << 10) + (code_ - 0xdc00) : 0xfffd;
     high_ = 0;
-    if (code_ < 0x80) {
-      take(static_cast<char>(code_));
-      return;
-    }
-    const int extra = code_ < 0x800 ? 1 : code_ < 0x10000 ? 2 : 3;
-    constexpr std::array<unsigned, 4> kLead = {0, 0xc0, 0xe0, 0xf0};
-    take(static_cast<char>(kLead[static_cast<size_t>(extra)] | (code_ >> (6 * extra))));
-    for (int i = extra - 1; i >= 0; --i) take(static_cast<char>(0x80 | ((code_ >> (6 * i)) & 0x3f)));
+    std::string character;
+    unicode::append(character, code_);
+    for (const char c : character) take(c);
   }
 
   void take(char c) {
@@ -374,7 +357,7 @@ class JsonCalls final : public CallReader {
   bool bare_ = false, any_ = false, list_ = false, begun_ = false, escape_ = false, has_arguments_ = false;
   int level_ = 1;
   int hex_left_ = 0;
-  unsigned code_ = 0, high_ = 0;
+  uint32_t code_ = 0, high_ = 0;
   JsonCopier copier_;
   std::string key_, name_, id_, pending_;
 };

@@ -1,6 +1,7 @@
 #include "text/output/literal.h"
 
-#include <cstdio>
+#include "base/hex.h"
+#include "text/json_escape.h"
 
 namespace quire {
 namespace {
@@ -9,16 +10,6 @@ constexpr size_t kMaxWordBytes = 64;
 
 bool digit_char(char c) {
   return c >= '0' && c <= '9';
-}
-
-bool hex_char(char c) {
-  return digit_char(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
-}
-
-std::string_view without_spaces(std::string_view text) {
-  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
-  return text;
 }
 
 bool is_json_number(std::string_view text) {
@@ -45,43 +36,14 @@ bool is_json_number(std::string_view text) {
 
 }  // namespace
 
-void append_escaped(std::string& out, char c) {
-  switch (c) {
-    case '"':
-      out += "\\\"";
-      return;
-    case '\\':
-      out += "\\\\";
-      return;
-    case '\n':
-      out += "\\n";
-      return;
-    case '\r':
-      out += "\\r";
-      return;
-    case '\t':
-      out += "\\t";
-      return;
-    case '\b':
-      out += "\\b";
-      return;
-    case '\f':
-      out += "\\f";
-      return;
-    default:
-      break;
-  }
-  if (static_cast<unsigned char>(c) >= 0x20) {
-    out += c;
-    return;
-  }
-  char buffer[8];
-  std::snprintf(buffer, sizeof(buffer), "\\u%04x", static_cast<unsigned>(static_cast<unsigned char>(c)));
-  out += buffer;
+void append_escaped(std::string& out, std::string_view text) {
+  for (const char c : text) append_json_escaped(out, c);
 }
 
-void append_escaped(std::string& out, std::string_view text) {
-  for (const char c : text) append_escaped(out, c);
+std::string_view without_spaces(std::string_view text) {
+  while (!text.empty() && is_json_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_json_space(text.back())) text.remove_suffix(1);
+  return text;
 }
 
 std::string scalar_json(std::string_view text) {
@@ -106,7 +68,7 @@ bool LiteralConverter::push(char c, std::string& out) {
       escape_byte(c, out);
       return true;
     case Mode::kHex:
-      if (hex_char(c)) {
+      if (hex_value(c) >= 0) {
         out += c;
         if (--hex_left_ == 0) mode_ = Mode::kString;
         return true;
@@ -131,7 +93,7 @@ bool LiteralConverter::push(char c, std::string& out) {
       return between(c, out);
     case Mode::kLongWord:
       if (!ends_word(c)) {
-        append_escaped(out, c);
+        append_json_escaped(out, c);
         return true;
       }
       flush_word(out);
@@ -145,7 +107,7 @@ bool LiteralConverter::push(char c, std::string& out) {
 void LiteralConverter::string_byte(char c, std::string& out) {
   const bool special = dialect_ != Dialect::kGemma && (c == quote_ || c == '\\');
   if (!special) {
-    append_escaped(out, c);
+    append_json_escaped(out, c);
   } else if (c == quote_) {
     out += '"';
     mode_ = Mode::kBetween;
@@ -191,7 +153,7 @@ void LiteralConverter::escape_byte(char c, std::string& out) {
       return;
     default:
       out += "\\\\";
-      append_escaped(out, c);
+      append_json_escaped(out, c);
   }
 }
 

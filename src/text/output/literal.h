@@ -8,9 +8,10 @@
 
 namespace quire {
 
-// Appends a byte of a string's text, escaped like json.dumps(ensure_ascii=False).
-void append_escaped(std::string& out, char c);
+// append_json_escaped() for each byte.
 void append_escaped(std::string& out, std::string_view text);
+// The text without white space around it.
+std::string_view without_spaces(std::string_view text);
 
 // The JSON of a number, true, false or null in JSON's or Python's spelling; "" for other texts. White space
 // around it is ignored.

@@ -50,12 +50,7 @@ class NamedCalls final : public CallReader {
   MachineStep byte(char c) override {
     switch (state_) {
       case State::kSection:
-        if (is_json_space(c)) {
-          if (any_) return MachineStep::kContinue;
-          raw_ += c;
-          return raw_.size() > kMaxCallHead ? refuse_last() : MachineStep::kContinue;
-        }
-        return any_ ? MachineStep::kDoneBefore : MachineStep::kRefused;
+        return section_byte(c, any_);
       case State::kSkip:
         raw_ += c;
         if (!is_name_byte(c) || raw_.size() > kMaxToolName) return refuse_last();
@@ -134,11 +129,6 @@ class NamedCalls final : public CallReader {
     name_.clear();
     id_.clear();
     state_ = has_role(formats_, MarkerRole::kSkipEnd) ? State::kSkip : State::kName;
-  }
-
-  MachineStep refuse_last() {
-    raw_.pop_back();
-    return MachineStep::kRefused;
   }
 
   MachineStep name_byte(char c) {

@@ -74,11 +74,6 @@ class PythonCalls final : public CallReader {
 
   bool keeps_raw() const { return !any_ || state_ == State::kName; }
 
-  MachineStep refuse_last() {
-    raw_.pop_back();
-    return MachineStep::kRefused;
-  }
-
   MachineStep name(char c) {
     if (c == '(' && !name_.empty()) {
       if (bare_ && !context_.tools->empty() && !context_.tools->contains(name_)) return refuse_last();

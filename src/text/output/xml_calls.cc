@@ -1,4 +1,5 @@
 // Calls as a name and parameters between tags. The values become JSON while they are read.
+#include "text/json_escape.h"
 #include "text/output/call_machine.h"
 
 namespace quire {
@@ -48,12 +49,7 @@ class XmlCalls final : public CallReader {
   MachineStep byte(char c) override {
     switch (state_) {
       case State::kSection:
-        if (is_json_space(c)) {
-          if (any_) return MachineStep::kContinue;
-          raw_ += c;
-          return raw_.size() > kMaxCallHead ? refuse_last() : MachineStep::kContinue;
-        }
-        return any_ ? MachineStep::kDoneBefore : MachineStep::kRefused;
+        return section_byte(c, any_);
       case State::kName:
         return name_byte(c);
       case State::kParameter:
@@ -133,11 +129,6 @@ class XmlCalls final : public CallReader {
     state_ = State::kName;
   }
 
-  MachineStep refuse_last() {
-    raw_.pop_back();
-    return MachineStep::kRefused;
-  }
-
   MachineStep name_byte(char c) {
     raw_ += c;
     if (raw_.size() > kMaxCallHead) return refuse_last();
@@ -170,9 +161,9 @@ class XmlCalls final : public CallReader {
   void begin_value(MarkerRole role) {
     out_ = first_ ? "{\"" : ", \"";
     first_ = false;
-    append_escaped(out_, trimmed_name(parameter_));
+    append_escaped(out_, without_spaces(parameter_));
     out_ += "\": ";
-    kind_ = context_.tools->kind(name_, trimmed_name(parameter_));
+    kind_ = context_.tools->kind(name_, without_spaces(parameter_));
     if (role == MarkerRole::kStringEnd) kind_ = ToolSet::Kind::kString;
     if (role == MarkerRole::kJsonEnd && kind_ == ToolSet::Kind::kString) kind_ = ToolSet::Kind::kContainer;
     if (kind_ == ToolSet::Kind::kString) out_ += '"';
@@ -182,12 +173,6 @@ class XmlCalls final : public CallReader {
     newline_ = false;
     state_ = has_role(formats_, MarkerRole::kValue) ? State::kBeforeValue : State::kValue;
     context_.events->arguments(out_);
-  }
-
-  static std::string_view trimmed_name(std::string_view name) {
-    while (!name.empty() && is_json_space(name.front())) name.remove_prefix(1);
-    while (!name.empty() && is_json_space(name.back())) name.remove_suffix(1);
-    return name;
   }
 
   void value_byte(char c) {
@@ -213,7 +198,7 @@ class XmlCalls final : public CallReader {
   void convert(char c) {
     switch (kind_) {
       case ToolSet::Kind::kString:
-        append_escaped(out_, c);
+        append_json_escaped(out_, c);
         return;
       case ToolSet::Kind::kNullable:
         scalar_ += c;

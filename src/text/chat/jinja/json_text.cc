@@ -9,6 +9,7 @@
 #include "text/chat/jinja/ops.h"
 #include "text/chat/jinja/unicode_text.h"
 #include "text/chat/request_json.h"
+#include "text/json_escape.h"
 
 namespace quire::jinja {
 namespace {
@@ -128,8 +129,6 @@ class JsonWriter {
     out += '"';
     for (size_t at = 0; at < text.size();) {
       const char c = text[at];
-      static constexpr std::string_view kFrom = "\"\\\b\f\n\r\t";
-      static constexpr std::string_view kTo = "\"\\bfnrt";
       if (static_cast<unsigned char>(c) >= 0x80) {
         const auto point = decode_at(text, at);
         if (style_.ensure_ascii) {
@@ -140,14 +139,7 @@ class JsonWriter {
         at += point.bytes;
         continue;
       }
-      if (c != 0 && kFrom.find(c) != std::string_view::npos) {
-        out += '\\';
-        out += kTo[kFrom.find(c)];
-      } else if (static_cast<unsigned char>(c) < 0x20) {
-        append_escape(out, static_cast<unsigned char>(c));
-      } else {
-        out += c;
-      }
+      append_json_escaped(out, c);
       ++at;
     }
     out += '"';

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "text/chat/jinja/special_case.h"
+#include "text/unicode/unicode.h"
 
 namespace quire::jinja {
 namespace {
@@ -118,21 +119,7 @@ CodePoint decode_at(std::string_view text, size_t at) {
 }
 
 void append_utf8(std::string& out, char32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-  } else if (c < 0x800) {
-    out += static_cast<char>(0xC0 | (c >> 6));
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  } else if (c < 0x10000) {
-    out += static_cast<char>(0xE0 | (c >> 12));
-    out += static_cast<char>(0x80 | ((c >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  } else {
-    out += static_cast<char>(0xF0 | (c >> 18));
-    out += static_cast<char>(0x80 | ((c >> 12) & 0x3F));
-    out += static_cast<char>(0x80 | ((c >> 6) & 0x3F));
-    out += static_cast<char>(0x80 | (c & 0x3F));
-  }
+  unicode::append(out, c);
 }
 
 size_t utf8_length(std::string_view text) {
