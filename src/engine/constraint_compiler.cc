@@ -48,14 +48,15 @@ ConstraintCompiler::ConstraintCompiler(const Tokenizer* tokenizer, int32_t vocab
       cache_bytes_(cache_bytes) {}
 
 Result<SharedConstraint> ConstraintCompiler::compile(const StructuredOutputs& spec) {
+  // The field of the request; the rest of the path is in the message.
+  const std::string param = spec.field.substr(0, spec.field.find('.'));
   if (tokenizer_ == nullptr) {
     return invalid_argument(
-        cat(spec.field, " needs a tokenizer, and this model has none: its outputs are token ids."),
-        spec.field);
+        cat(spec.field, " needs a tokenizer, and this model has none: its outputs are token ids."), param);
   }
   Result<SharedConstraint> result = find_or_compile(spec);
   if (result.ok()) return result;
-  return Failure{result.failure().kind, cat(spec.field, ": ", result.failure().message), spec.field};
+  return Failure{result.failure().kind, cat(spec.field, ": ", result.failure().message), param};
 }
 
 Result<SharedConstraint> ConstraintCompiler::find_or_compile(const StructuredOutputs& spec) {

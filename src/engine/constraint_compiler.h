@@ -34,12 +34,12 @@ class ConstraintCompiler {
                      size_t cache_bytes);
 
   // The same specification gives the same object while it is cached, and is compiled once if several threads
-  // ask for it. A refusal is cached too. The failure names the field, and what in the specification is
-  // wrong or not supported.
+  // ask for it. A refusal is cached too. The message of a failure begins with StructuredOutputs::field,
+  // and Failure::param is the first part of that path.
   Result<SharedConstraint> compile(const StructuredOutputs& spec);
 
  private:
-  // A specification, which has no field in its messages, and what it is.
+  // A specification and its result, whose messages name no field: requests give it in different ones.
   struct Entry {
     std::string key;
     std::optional<Result<SharedConstraint>> result;  // nullopt while it is compiled

@@ -18,7 +18,11 @@ Status RequestAdmission::admit(std::vector<Submission>& requests) {
 
 Status RequestAdmission::check_all(std::vector<Submission>& requests) {
   for (size_t i = 0; i < requests.size(); ++i) {
-    Status status = check(requests[i].request);
+    Request& request = requests[i].request;
+    // The prompts of a call share their parameters, and so their constraint.
+    if (i > 0 && request.sampling.same_as(requests[i - 1].request.sampling) && request.constraint == nullptr)
+      request.constraint = requests[i - 1].request.constraint;
+    Status status = check(request);
     if (status.ok()) continue;
     if (requests.size() == 1) return status;
     const Failure& failure = status.failure();

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "contract/checkpoint_quantization.h"
+#include "io/quantized/quantized_checkpoint.h"
 #include "quant/codec.h"
 
 namespace quire {
@@ -37,11 +38,7 @@ ActivationFormat activations_of(const std::string& name, const Checkpoint& check
 // The format of the checkpoint's weights; empty if they are not quantized.
 std::string checkpoint_method(const Checkpoint& checkpoint) {
   if (checkpoint.path().extension() == ".gguf") return "gguf";
-  for (const char* field : {"quantization_config", "compression_config"}) {
-    const auto it = checkpoint.config().find(field);
-    if (it != checkpoint.config().end() && it->is_object())
-      return it->value("quant_method", std::string("unknown"));
-  }
+  if (std::string method = quantization_method(checkpoint.config()); !method.empty()) return method;
   return checkpoint.file("quantize_config.json") ? "gptq" : "";
 }
 

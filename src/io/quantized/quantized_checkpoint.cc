@@ -208,6 +208,11 @@ const nlohmann::json& quantization_of(const nlohmann::json& config) {
 
 }  // namespace
 
+std::string quantization_method(const nlohmann::json& config) {
+  const nlohmann::json& quantization = quantization_of(config);
+  return quantization.is_object() ? quantization.value("quant_method", std::string("unknown")) : "";
+}
+
 bool require_known_quantization(const nlohmann::json& config, const std::filesystem::path& model) {
   const nlohmann::json& quantization = quantization_of(config);
   if (quantization.is_null()) return false;

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "io/checkpoint.h"
 
@@ -19,5 +20,9 @@ std::unique_ptr<Checkpoint> with_old_quantization(std::unique_ptr<Checkpoint> fi
 // Whether the configuration (config.json) names a quantization method. Throws Error if the method is not
 // supported; `model` is the path in the message.
 bool require_known_quantization(const nlohmann::json& config, const std::filesystem::path& model);
+
+// The quantization method that the configuration (config.json) names, supported or not; empty if there is
+// none.
+std::string quantization_method(const nlohmann::json& config);
 
 }  // namespace quire

@@ -120,12 +120,7 @@ Status set_constraint(GenerationSpec& spec, const ServingEngine& engine,
   spec.sampling.structured_outputs = constraint;
   if (!constraint) return {};
   auto compiled = engine.compile(*constraint);
-  if (!compiled.ok()) {
-    // The parameter is the field of the request, not a part of it.
-    Failure failure = compiled.failure();
-    failure.param = failure.param.substr(0, failure.param.find('.'));
-    return failure;
-  }
+  if (!compiled.ok()) return compiled.failure();
   spec.constraint = std::move(*compiled);
   return {};
 }
