@@ -113,7 +113,7 @@ class AsyncLLM:
             arguments = (channel.outbox, key, prompt, sampling, pooling, priority, add is not False, keep, keep_last)
             text = _engine.prompt_text(prompt)
             if text is not None and len(text) > _LONG_PROMPT:
-                # If the task is cancelled meanwhile, nobody keeps the batch, and the engine ends its request.
+                # If the task is cancelled during this call, the batch is dropped, which aborts its request.
                 batch = await asyncio.get_running_loop().run_in_executor(
                     None, lambda: self._engine.core.submit_stream(*arguments))
             else:

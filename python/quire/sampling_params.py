@@ -64,10 +64,9 @@ class StructuredOutputsParams:
     structural_tag: str | None = None
 
     def __post_init__(self) -> None:
-        kinds = _KINDS
-        given = [kind for kind in kinds if getattr(self, kind) is not None]
+        given = [kind for kind in _KINDS if getattr(self, kind) is not None]
         if len(given) != 1:
-            raise ValidationError(f"structured outputs need exactly one of {', '.join(kinds)}; "
+            raise ValidationError(f"structured outputs need exactly one of {', '.join(_KINDS)}; "
                                   f"given: {', '.join(given) or 'none'}")
 
     def _to_core(self) -> dict[str, Any] | None:
@@ -83,6 +82,11 @@ class StructuredOutputsParams:
             value = _json.dumps(value)
         return {"kind": kind, "text": "" if kind == "json_object" else value,
                 "disable_any_whitespace": bool(self.disable_any_whitespace)}
+
+
+def _add_constraint(fields: dict[str, Any], constraint: StructuredOutputsParams | None) -> None:
+    if constraint is not None and (core := constraint._to_core()):
+        fields["structured_outputs"] = core
 
 
 def _fits_64_bits(value: Any) -> bool:
@@ -306,8 +310,7 @@ class SamplingParams:
             fields["allowed_token_ids"] = list(self.allowed_token_ids)
         if self.logit_bias:
             fields["logit_bias"] = self.logit_bias
-        if self.structured_outputs is not None and (constraint := self.structured_outputs._to_core()):
-            fields["structured_outputs"] = constraint
+        _add_constraint(fields, self.structured_outputs)
         return _core.SamplingParams(fields)
 
 
@@ -376,6 +379,5 @@ class BeamSearchParams:
         }
         if self.allowed_token_ids is not None:
             fields["allowed_token_ids"] = self.allowed_token_ids
-        if self.structured_outputs is not None and (constraint := self.structured_outputs._to_core()):
-            fields["structured_outputs"] = constraint
+        _add_constraint(fields, self.structured_outputs)
         return _core.SamplingParams(fields)

@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/terminal.h"
+#include "cli/text_input.h"
 #include "grammar/schema.h"
 #include "io/json_file.h"
 
@@ -61,9 +62,7 @@ void print_text(const std::vector<KeywordReport>& report) {
 
 int run_check_schema(const CheckSchemaFlags& f) {
   const grammar::Limits limits;
-  const std::string text = f.file == "-"
-                               ? std::string(std::istreambuf_iterator<char>(std::cin), {})
-                               : read_text_file(f.file, static_cast<int64_t>(limits.specification_bytes) + 1);
+  const std::string text = read_text(f.file, static_cast<int64_t>(limits.specification_bytes) + 1);
   const auto schema = grammar::parse_schema(text, limits);
   if (!schema.ok()) throw Error(cat(f.file, schema.failure().message));
   const std::vector<KeywordReport> report = grammar::check_schema(*schema);

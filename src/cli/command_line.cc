@@ -300,10 +300,8 @@ class Translator {
     std::vector<std::string> others;
     for (const Origin origin : {Origin::kVllm, Origin::kLlamaCpp, Origin::kOllama}) {
       for (const ForeignFlag& row : foreign_flags(origin)) {
-        for (std::string_view names = row.names; !names.empty();) {
-          const size_t end = std::min(names.find(' '), names.size());
-          if (names.starts_with("--")) others.emplace_back(names.substr(0, end));
-          names.remove_prefix(std::min(end + 1, names.size()));
+        for (std::string& other : words_of(row.names)) {
+          if (other.starts_with("--")) others.push_back(std::move(other));
         }
       }
     }

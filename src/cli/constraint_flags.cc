@@ -1,23 +1,8 @@
 #include "cli/constraint_flags.h"
 
-#include <fstream>
-#include <iterator>
-
-#include "base/error.h"
-#include "base/strings.h"
+#include "io/json_file.h"
 
 namespace quire::cli {
-namespace {
-
-std::string read_file(const std::string& path) {
-  std::ifstream in(path);
-  std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-  if (!in) throw Error(cat("cannot read ", path));
-  return text;
-}
-
-}  // namespace
-
 void add_constraint_flags(CLI::App& command, std::optional<StructuredOutputs>& constraint,
                           const std::string& group) {
   using Kind = StructuredOutputs::Kind;
@@ -27,8 +12,9 @@ void add_constraint_flags(CLI::App& command, std::optional<StructuredOutputs>& c
         // A schema begins with a brace, which no path does.
         const bool literal = value.find_first_not_of(" \t\n") != std::string::npos &&
                              value[value.find_first_not_of(" \t\n")] == '{';
-        constraint = StructuredOutputs{
-            .kind = Kind::kJsonSchema, .text = literal ? value : read_file(value), .field = "--json-schema"};
+        constraint = StructuredOutputs{.kind = Kind::kJsonSchema,
+                                       .text = literal ? value : read_text_file(value),
+                                       .field = "--json-schema"};
       },
       "Generate JSON that is valid for this JSON Schema: a file, or the schema itself");
   CLI::Option* regex = command.add_option_function<std::string>(
@@ -41,7 +27,7 @@ void add_constraint_flags(CLI::App& command, std::optional<StructuredOutputs>& c
       "--grammar",
       [&constraint](const std::string& value) {
         constraint =
-            StructuredOutputs{.kind = Kind::kGrammar, .text = read_file(value), .field = "--grammar"};
+            StructuredOutputs{.kind = Kind::kGrammar, .text = read_text_file(value), .field = "--grammar"};
       },
       "Generate text of the grammar in this file (GBNF or EBNF)");
   schema->type_name("FILE")->group(group);

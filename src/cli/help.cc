@@ -20,16 +20,6 @@ constexpr int kLeftColumns = 26;
 
 using Row = std::pair<std::string, std::string>;  // a name and its description
 
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
 std::string aligned(const std::vector<Row>& rows, int columns) {
   int left = 0;
   for (const auto& [name, description] : rows) left = std::max(left, display_width(name));

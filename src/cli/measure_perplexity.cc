@@ -90,11 +90,6 @@ Score score(LLM& llm, const std::vector<Prompt>& windows) {
 
 }  // namespace
 
-std::string read_text(const std::string& path) {
-  if (path == "-") return std::string(std::istreambuf_iterator<char>(std::cin), {});
-  return read_text_file(path, int64_t{1} << 32);
-}
-
 Perplexity measure_perplexity(EngineConfig config, const std::string& text, const std::string& origin,
                               int32_t window) {
   // Windows are independent; cached prefixes would have no log-probabilities.

@@ -11,6 +11,7 @@
 
 #include "base/strings.h"
 #include "cli/suggestions.h"
+#include "cli/text_input.h"
 #include "engine/model_fetch.h"
 #include "engine/model_source.h"
 
@@ -66,7 +67,7 @@ bool has_piped_input() {
 std::string with_piped_text(const std::vector<std::string>& texts) {
   std::string text = join(texts, " ");
   if (!has_piped_input()) return text;
-  const std::string input(std::istreambuf_iterator<char>(std::cin), {});
+  const std::string input = read_standard_input();
   return input.empty() ? text : cat(text, "\n\n", input);
 }
 

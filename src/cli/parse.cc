@@ -8,6 +8,7 @@
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/text_input.h"
 #include "engine/chat_context.h"
 #include "engine/loader.h"
 #include "io/json_file.h"
@@ -37,10 +38,9 @@ struct OutputFormats {
 
 Json read_tools(const std::string& path) {
   if (path.empty()) return nullptr;
-  auto value = parse_request_json(read_text_file(path), path);
-  if (!value.ok()) throw Error(value.failure().message);
-  if (!value->is_array()) throw Error(cat(path, ": must be a list of tools"));
-  return std::move(value).value();
+  Json value = require_json(read_text_file(path), path);
+  if (!value.is_array()) throw Error(cat(path, ": must be a list of tools"));
+  return value;
 }
 
 // The prompt of one user message, whose end tells what the output begins with. Empty if the template refuses.
@@ -198,8 +198,7 @@ void print_parsed_text(const DetectedFormat& formats, const ParsedOutput& output
 int run_parse(const ParseFlags& f) {
   const Json tools = read_tools(f.tools);
   const OutputFormats found = find_formats(f, tools);
-  const std::string text = f.text == "-" ? std::string(std::istreambuf_iterator<char>(std::cin), {})
-                                         : read_text_file(f.text, int64_t{1} << 40);
+  const std::string text = read_text(f.text, int64_t{1} << 40);
   OutputParserOptions options;
   options.calls = found.formats.calls;
   options.reasoning = found.formats.reasoning;

@@ -26,7 +26,4 @@ struct Perplexity {
 Perplexity measure_perplexity(EngineConfig config, const std::string& text, const std::string& origin,
                               int32_t window);
 
-// Reads a file, or standard input if the path is "-".
-std::string read_text(const std::string& path);
-
 }  // namespace quire::cli

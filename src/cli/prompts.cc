@@ -13,7 +13,7 @@
 namespace quire::cli {
 namespace {
 
-using nlohmann::json;
+using json = Json;  // keeps the order of a schema's properties
 
 template <typename T>
 void take(const json& object, const char* key, T& field) {
@@ -92,14 +92,12 @@ void take_sampling(const json& object, SamplingParams& p) {
 
 // Reports errors of the conversation together with the line.
 void check_chat(const std::string& line) {
-  const auto object = parse_request_json(line, "the line");
-  if (!object.ok()) throw Error(object.failure().message);
-  if (const auto request = read_chat_request(*object); !request.ok()) throw Error(request.failure().message);
+  const Json object = require_json(line, "the line");
+  if (const auto request = read_chat_request(object); !request.ok()) throw Error(request.failure().message);
 }
 
 // The constraint under the names that the server knows. It replaces that of the command line.
-void take_constraint(const std::string& line, SamplingParams& params) {
-  const Json object = Json::parse(line);  // keeps the order of a schema's properties
+void take_constraint(const json& object, SamplingParams& params) {
   FieldReader fields(object);
   std::optional<StructuredOutputs> constraint = read_constraint(fields);
   if (!fields.ok()) throw Error(fields.failure().message);
@@ -111,7 +109,7 @@ PromptEntry parse_entry(const json& object, const std::string& line, const Sampl
   PromptEntry entry;
   entry.params = defaults;
   take_sampling(object, entry.params);
-  take_constraint(line, entry.params);
+  take_constraint(object, entry.params);
   take(object, "prompt", entry.text);
   take(object, "prompt_token_ids", entry.token_ids);
   if (const auto it = object.find("messages"); it != object.end() && !it->is_null()) {

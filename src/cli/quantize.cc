@@ -12,6 +12,7 @@
 #include "cli/flags.h"
 #include "cli/perplexity.h"
 #include "cli/progress.h"
+#include "cli/text_input.h"
 #include "engine/model_source.h"
 #include "quantize/quantize_gguf.h"
 #include "quantize/quantize_model.h"

@@ -26,21 +26,15 @@ struct RenderFlags {
   bool continue_final_message = false;
 };
 
-Json parse_json(std::string_view what, const std::string& text) {
-  auto value = parse_request_json(text, what);
-  if (!value.ok()) throw Error(value.failure().message);
-  return std::move(value).value();
-}
-
 // The fields of a chat request: a file with one, or with its messages, and what the flags add.
 Json read_fields(const RenderFlags& f) {
-  Json fields = parse_json(f.messages, read_text_file(f.messages));
+  Json fields = require_json(read_text_file(f.messages), f.messages);
   if (fields.is_array()) fields = {{"messages", std::move(fields)}};
   if (!fields.is_object() || !fields.contains("messages"))
     throw Error(cat(f.messages, ": must be a list of messages"));
-  if (!f.tools.empty()) fields["tools"] = parse_json(f.tools, read_text_file(f.tools));
-  if (!f.documents.empty()) fields["documents"] = parse_json(f.documents, read_text_file(f.documents));
-  if (!f.kwargs.empty()) fields["chat_template_kwargs"] = parse_json("--kwargs", f.kwargs);
+  if (!f.tools.empty()) fields["tools"] = require_json(read_text_file(f.tools), f.tools);
+  if (!f.documents.empty()) fields["documents"] = require_json(read_text_file(f.documents), f.documents);
+  if (!f.kwargs.empty()) fields["chat_template_kwargs"] = require_json(f.kwargs, "--kwargs");
   if (!f.chat_template.empty()) fields["chat_template"] = read_text_file(f.chat_template);
   if (f.continue_final_message) fields["continue_final_message"] = true;
   if (f.no_generation_prompt || f.continue_final_message) fields["add_generation_prompt"] = false;

@@ -1,6 +1,7 @@
 #include "cli/suggestions.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "base/strings.h"
 
@@ -38,9 +39,6 @@ std::vector<std::string> closest_names(std::string_view word, const std::vector<
     min_distance = distance;
     found.push_back(candidate);
   }
-  // A name can come from two lists.
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
   if (found.size() > kMaxNames) found.resize(kMaxNames);
   return found;
 }
@@ -56,12 +54,12 @@ std::string enumerate(const std::vector<std::string>& names, std::string_view co
 
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates,
                          const std::vector<std::string>& others) {
-  std::vector<std::string> all = candidates;
-  all.insert(all.end(), others.begin(), others.end());
-  std::vector<std::string> names = closest_names(word, all);
   const auto is_other = [&](const std::string& name) {
     return std::ranges::find(candidates, name) == candidates.end();
   };
+  std::vector<std::string> all = candidates;
+  std::ranges::copy_if(others, std::back_inserter(all), is_other);
+  std::vector<std::string> names = closest_names(word, all);
   if (!std::ranges::all_of(names, is_other)) std::erase_if(names, is_other);
   return names.empty() ? std::string() : cat("; did you mean ", enumerate(names, "or"), "?");
 }

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/model_argument.h"
+#include "cli/text_input.h"
 #include "engine/loader.h"
 #include "io/json_file.h"
 
@@ -56,7 +57,7 @@ std::optional<std::string> input_text(const TokenizeFlags& f) {
   if (!f.file.empty()) return read_text_file(f.file, int64_t{1} << 40);
   const bool dash = f.inputs == std::vector<std::string>{"-"};
   if (!f.inputs.empty() && !dash) return join(f.inputs, " ");
-  if (dash || has_piped_input()) return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (dash || has_piped_input()) return read_standard_input();
   return std::nullopt;
 }
 

@@ -51,16 +51,15 @@ ChatMessage read_saved_message(const Json& message, const std::string& place) {
 
 // Throws Error with the name of the file, which must exist.
 SavedConversation parse_conversation(const std::string& path, const std::string& text) {
-  const auto root = parse_request_json(text, path);
-  if (!root.ok()) throw Error(root.failure().message);
-  const Json* messages = root->is_array() ? &*root : nullptr;
-  if (root->is_object() && root->contains("messages")) messages = &root->at("messages");
+  const Json root = require_json(text, path);
+  const Json* messages = root.is_array() ? &root : nullptr;
+  if (root.is_object() && root.contains("messages")) messages = &root.at("messages");
   SavedConversation conversation;
   if (messages != nullptr && messages->is_array()) {
     for (size_t i = 0; i < messages->size(); ++i)
       conversation.messages.push_back(read_saved_message((*messages)[i], cat(path, ": messages[", i, "]")));
-  } else if (root->is_object() && root->contains("prompt") && root->at("prompt").is_string()) {
-    conversation.text = root->at("prompt").get<std::string>();
+  } else if (root.is_object() && root.contains("prompt") && root.at("prompt").is_string()) {
+    conversation.text = root.at("prompt").get<std::string>();
   } else {
     throw Error(cat(path, ": not a saved conversation (an object with messages or a prompt)"));
   }

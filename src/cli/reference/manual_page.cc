@@ -46,7 +46,7 @@ Certificates of the authorities that downloads trust.
 If NO_COLOR is set or TERM is dumb, quire chat and quire top print without formatting.
 .TP
 .B COLUMNS
-Width of help texts if they are not printed to a terminal.
+Width of help texts; without it, that of the terminal.
 .SH FILES
 .TP
 .I ~/.cache/huggingface/hub

@@ -23,11 +23,6 @@ using testing::HasSubstr;
 
 constexpr Origin kOrigins[] = {Origin::kVllm, Origin::kLlamaCpp, Origin::kOllama};
 
-std::vector<std::string> words_of(std::string_view text) {
-  std::istringstream in{std::string(text)};
-  return {std::istream_iterator<std::string>(in), {}};
-}
-
 std::string read_file(const std::filesystem::path& path) {
   std::ifstream in(std::filesystem::path(QUIRE_SOURCE_DIR) / path);
   return {std::istreambuf_iterator<char>(in), {}};
