@@ -13,21 +13,19 @@
 namespace quire::cli {
 namespace {
 
-using json = Json;  // keeps the order of a schema's properties
-
 template <typename T>
-void take(const json& object, const char* key, T& field) {
+void take(const Json& object, const char* key, T& field) {
   const auto it = object.find(key);
   if (it == object.end() || it->is_null()) return;
   try {
     field = it->get<T>();
-  } catch (const json::exception&) {
+  } catch (const Json::exception&) {
     throw Error(cat(key, " is ", it->dump(), ", which has the wrong type."));
   }
 }
 
 template <typename T>
-void take(const json& object, const char* key, std::optional<T>& field) {
+void take(const Json& object, const char* key, std::optional<T>& field) {
   const auto it = object.find(key);
   if (it == object.end() || it->is_null()) return;
   T value{};
@@ -36,7 +34,7 @@ void take(const json& object, const char* key, std::optional<T>& field) {
 }
 
 // A line that requests beam search does not inherit the model's sampling defaults.
-void take_beam_search(const json& object, SamplingParams& p) {
+void take_beam_search(const Json& object, SamplingParams& p) {
   const bool was_asked = p.use_beam_search;
   take(object, "use_beam_search", p.use_beam_search);
   if (p.use_beam_search && !was_asked) drop_sampling_defaults(p);
@@ -53,7 +51,7 @@ void take_beam_search(const json& object, SamplingParams& p) {
   }
 }
 
-void take_sampling(const json& object, SamplingParams& p) {
+void take_sampling(const Json& object, SamplingParams& p) {
   take_beam_search(object, p);
   take(object, "n", p.n);
   take(object, "max_tokens", p.max_tokens);
@@ -97,14 +95,14 @@ void check_chat(const std::string& line) {
 }
 
 // The constraint under the names that the server knows. It replaces that of the command line.
-void take_constraint(const json& object, SamplingParams& params) {
+void take_constraint(const Json& object, SamplingParams& params) {
   FieldReader fields(object);
   std::optional<StructuredOutputs> constraint = read_constraint(fields);
   if (!fields.ok()) throw Error(fields.failure().message);
   if (constraint) params.structured_outputs = std::move(constraint);
 }
 
-PromptEntry parse_entry(const json& object, const std::string& line, const SamplingParams& defaults) {
+PromptEntry parse_entry(const Json& object, const std::string& line, const SamplingParams& defaults) {
   if (!object.is_object()) throw Error("The line must be a JSON object.");
   PromptEntry entry;
   entry.params = defaults;
@@ -141,7 +139,8 @@ std::vector<PromptEntry> read_json_prompts(std::istream& in, const std::string& 
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
-    const json object = json::parse(line, nullptr, false);
+    // In the order of the keys, which a schema keeps.
+    const Json object = Json::parse(line, nullptr, false);
     if (object.is_discarded()) throw Error(cat(name, ":", number, ": not valid JSON"));
     try {
       entries.push_back(parse_entry(object, line, defaults));
