@@ -48,6 +48,7 @@ struct CompressedAttention final : Mixer {
   std::optional<CompressedIndexer> indexer;
   Buffer zeros;                  // float32 [head_dim]: written to slots that have no key yet
   std::vector<Linear> o_a_proj;  // [groups] of [rank, heads / groups * head_dim]
+  LinearGroup o_a_groups;        // o_a_proj
   Linear o_b_proj;               // [hidden, groups rank]
   Buffer sinks;                  // float32 [heads]
 
@@ -257,11 +258,7 @@ void CompressedAttention::forward(const OpRunner& run, const MixerArgs& args) co
                           .batch = in_slots,
                           .params = params});
   rope_trailing(run, *args.tables.rope(spec.inverse_rope), at.heads, spec.heads, batch.positions);
-  const int64_t wide = spec.query() / spec.groups;
-  for (int64_t g = 0; g < spec.groups; ++g) {
-    apply(run, o_a_proj[static_cast<size_t>(g)], column_slice(at.low, g * spec.rank, (g + 1) * spec.rank),
-          column_slice(at.heads, g * wide, (g + 1) * wide));
-  }
+  o_a_groups.apply_batched(run, at.low, at.heads);
   apply(run, o_b_proj, args.out, at.low);
 }
 
@@ -309,6 +306,7 @@ void CompressedAttention::visit(const InputSpec& x, ParamVisitor& visitor) {
     const ParamSpec o_a = replicated(compressed::kOAProj, spec.rank, spec.query() / spec.groups);
     visit_matrix(visitor, "linear", o_a, o_a_proj[static_cast<size_t>(group)]);
   });
+  for (const Linear& group : o_a_proj) o_a_groups.add(group);
   const ParamSpec o = row_parallel(compressed::kOBProj, spec.hidden_size, spec.groups * spec.rank, spec.rank);
   visit_matrix(visitor, "attention out", with_bias(o, spec.o_bias), o_b_proj);
   visit_vector(visitor, replicated(compressed::kSinks, spec.heads), sinks);

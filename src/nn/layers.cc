@@ -49,6 +49,44 @@ void apply(const OpRunner& run, const Linear& linear, const TensorView& out, con
   for (const PackedLinear& w : linear.more) piece(w);
 }
 
+LinearGroup::Piece& LinearGroup::piece_for(int64_t begin, const PackedLinear& w) {
+  for (Piece& piece : pieces_) {
+    const PackedLinear& other = *first_matrix(piece.matrices);
+    if (piece.begin == begin && other.n == w.n && other.k == w.k && other.gate == w.gate) return piece;
+  }
+  return pieces_.emplace_back(Piece{.begin = begin, .matrices = {}});
+}
+
+void LinearGroup::add(const Linear& linear) {
+  int64_t begin = 0;
+  const auto place = [&](const PackedLinear& w) {
+    Piece& piece = piece_for(begin, w);
+    piece.matrices.resize(static_cast<size_t>(size_));
+    piece.matrices.push_back(&w);
+    begin += w.out_columns();
+  };
+  place(linear.weight);
+  for (const PackedLinear& w : linear.more) place(w);
+  ++size_;
+  for (Piece& piece : pieces_) piece.matrices.resize(static_cast<size_t>(size_));
+}
+
+void LinearGroup::apply_grouped(const OpRunner& run, const TensorView& out, const TensorView& x,
+                                std::span<const int32_t> offsets, std::span<const int32_t> rows) const {
+  for (const Piece& piece : pieces_) {
+    const int64_t end = piece.begin + first_matrix(piece.matrices)->out_columns();
+    run(ops::GroupedLinear{.out = column_slice(out, piece.begin, end),
+                           .x = x,
+                           .matrices = piece.matrices,
+                           .offsets = offsets,
+                           .rows = rows});
+  }
+}
+
+void LinearGroup::apply_batched(const OpRunner& run, const TensorView& out, const TensorView& x) const {
+  run(ops::BatchedLinear{.out = out, .x = x, .matrices = pieces_.front().matrices});
+}
+
 void apply(const OpRunner& run, const Embedding& embedding, const TensorView& out,
            std::span<const int32_t> ids) {
   if (embedding.packed != nullptr) {

@@ -27,6 +27,30 @@ struct Linear {
 void apply(const OpRunner& run, const Linear& linear, const TensorView& out, const TensorView& x,
            const TensorView& residual = {});
 
+// Linear layers with the same numbers of inputs and outputs that one op applies: those of all experts, or of
+// all heads. Filled when they have been loaded; they outlive it and stay where they are.
+class LinearGroup {
+ public:
+  void add(const Linear& linear);
+  // out[t, :] = W_g x[rows[t], :] for the terms t of group g (ops::GroupedLinear).
+  void apply_grouped(const OpRunner& run, const TensorView& out, const TensorView& x,
+                     std::span<const int32_t> offsets, std::span<const int32_t> rows = {}) const;
+  // out[:, part i] = W_i x[:, part i] (ops::BatchedLinear). All layers must be single matrices of one shape.
+  void apply_batched(const OpRunner& run, const TensorView& out, const TensorView& x) const;
+
+ private:
+  // Matrices with the same outputs. If the rows of a layer have several formats, it has several; an entry
+  // is null if that layer is divided in another way.
+  struct Piece {
+    int64_t begin = 0;  // first output
+    std::vector<const PackedLinear*> matrices;
+  };
+  Piece& piece_for(int64_t begin, const PackedLinear& w);
+
+  std::vector<Piece> pieces_;
+  int64_t size_ = 0;
+};
+
 // Lookup of rows by id. Either `table` is a view of the checkpoint's memory or of `owned`, or `packed` is a
 // quantized matrix or one that is also the language modeling head.
 struct Embedding {

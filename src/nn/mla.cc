@@ -26,6 +26,8 @@ struct Mla final : Mixer {
   Norm kv_a_norm;                  // over the latent vector
   std::vector<Linear> w_uk;        // [num_heads] of [cached, query_dim]: W_UK and, for rotary dimensions, 1
   std::vector<Linear> w_uv;        // [num_heads] of [v_head_dim, kv_lora_rank]: W_UV
+  LinearGroup w_uk_group;          // w_uk
+  LinearGroup w_uv_group;          // w_uv
   std::optional<Linear> gate;      // [num_heads, hidden]: each head is multiplied by the sigmoid of its gate
   Linear o_proj;                   // [hidden, num_heads v_head_dim]
   std::optional<Indexer> indexer;  // nullopt = the keys that an earlier layer selected
@@ -79,17 +81,11 @@ void Mla::forward(const OpRunner& run, const MixerArgs& args) const {
   MlaScratch at{spec, args.layout()};
   at.indexer.chosen = args.chosen;
   const int64_t heads = spec.num_heads;
-  const auto part_of_head = [](const TensorView& all, int64_t head, int64_t size) {
-    return column_slice(all, head * size, (head + 1) * size);
-  };
   project_queries(run, *this, args, at);
   apply(run, kv_a_proj, at.latent, args.x);
   const TensorView vector = column_slice(at.latent, spec.qk_rope_head_dim, spec.cache_dim());
   apply(run, kv_a_norm, vector, vector);
-  for (int64_t h = 0; h < heads; ++h) {
-    apply(run, w_uk[static_cast<size_t>(h)], part_of_head(at.absorbed, h, spec.cache_dim()),
-          part_of_head(at.query, h, spec.query_dim()));
-  }
+  w_uk_group.apply_batched(run, at.absorbed, at.query);
   const TensorView q = head_view(at.absorbed, heads);
   const TensorView k = head_view(at.latent, 1);
   if (args.rope != nullptr) apply(run, *args.rope, q, k, args.batch.positions);
@@ -105,10 +101,7 @@ void Mla::forward(const OpRunner& run, const MixerArgs& args) const {
                           .cache = cache,
                           .batch = args.batch.attention,
                           .params = params});
-  for (int64_t h = 0; h < heads; ++h) {
-    apply(run, w_uv[static_cast<size_t>(h)], part_of_head(at.values, h, spec.v_head_dim),
-          part_of_head(at.heads, h, spec.kv_lora_rank));
-  }
+  w_uv_group.apply_batched(run, at.values, at.heads);
   if (gate) {
     apply(run, *gate, at.gates, args.x);
     run(ops::Gate{.out = at.values, .x = at.values, .gate = at.gates, .activation = Activation::kSigmoid});
@@ -186,6 +179,8 @@ void Mla::visit_heads(ParamVisitor& visitor) {
     w_uk.push_back(std::move(made[2 * h]));
     w_uv.push_back(std::move(made[2 * h + 1]));
   }
+  for (const Linear& head : w_uk) w_uk_group.add(head);
+  for (const Linear& head : w_uv) w_uv_group.add(head);
 }
 
 void Mla::visit(const InputSpec& x, ParamVisitor& visitor) {

@@ -65,8 +65,7 @@ void apply(const OpRunner& run, const Mlp& mlp, const TensorView& out, const Ten
   finish(run, mlp, out, residual, up, act);
 }
 
-void finish(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& residual,
-            const TensorView& up, const TensorView& act) {
+TensorView activate(const OpRunner& run, const Mlp& mlp, const TensorView& up, const TensorView& act) {
   const MlpSpec& spec = mlp.spec;
   if (spec.gated) {
     if (!mlp.up.weight.gate) activate_gated(run, mlp, up, act);
@@ -77,7 +76,12 @@ void finish(const OpRunner& run, const Mlp& mlp, const TensorView& out, const Te
   }
   const TensorView& inner = spec.gated ? act : up;
   if (mlp.sub_norm) apply(run, *mlp.sub_norm, inner, inner);
-  apply(run, mlp.down, out, inner, residual);
+  return inner;
+}
+
+void finish(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& residual,
+            const TensorView& up, const TensorView& act) {
+  apply(run, mlp.down, out, activate(run, mlp, up, act), residual);
 }
 
 void visit(const MlpSpec& spec, const MlpParams& params, const InputSpec& x, ParamVisitor& visitor,

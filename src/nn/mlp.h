@@ -24,9 +24,14 @@ struct Mlp {
 // intermediate], not used if the MLP is plain.
 void apply(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& x,
            const TensorView& residual, const TensorView& up, const TensorView& act);
-// Same, if `up` already holds the product with mlp.up, or `act` that product with the activation applied.
+// Same as apply, if `up` already holds the product with mlp.up, or `act` that product with the activation
+// applied.
 void finish(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& residual,
             const TensorView& up, const TensorView& act);
+
+// The input of the down projection: `up` with the activation and the norm applied. With a fused gate, `act`
+// already holds the activation. Returns act, or up if the MLP is plain.
+TensorView activate(const OpRunner& run, const Mlp& mlp, const TensorView& up, const TensorView& act);
 
 // Names and labels of the matrices: a dense MLP, an expert and a shared expert differ in nothing else.
 struct MlpParams {

@@ -20,6 +20,8 @@ struct Moa final : Mixer {
   Linear router;   // [num_experts, hidden]
   Linear kv_proj;  // [2 kv_size, hidden]: keys, values
   std::vector<Expert> experts;
+  LinearGroup q_projs;  // query projections of all experts
+  LinearGroup o_projs;
   Buffer bias;  // float32 [hidden]: added to the output
 
   explicit Moa(const MoaSpec& settings) : spec(settings) {}
@@ -41,7 +43,6 @@ struct MoaScratch {
   TensorView logits = layout.matrix(spec.num_experts);
   TensorView weights = layout.matrix(top_k);
   TensorView kv = layout.matrix(2 * spec.kv_size());
-  TensorView x = layout.matrix(hidden);                         // input of one expert
   TensorView terms = layout.matrix(num_terms, spec.kv_size());  // queries, later the results of attention
   TensorView q = layout.matrix(top_k * spec.kv_size());         // ordered by KV head, as attention expects
   TensorView heads = layout.matrix(top_k * spec.kv_size());     // likewise
@@ -50,45 +51,7 @@ struct MoaScratch {
   std::span<int32_t> rows = layout.integers<int32_t>(num_terms);       // the row of each term
   std::span<int32_t> positions = layout.integers<int32_t>(num_terms);  // the term of each row and expert
   std::span<int32_t> offsets = layout.integers<int32_t>(spec.num_experts + 1);  // first term of each expert
-  // Copies for the host.
-  std::span<int32_t> host_offsets = layout.host_integers<int32_t>(spec.num_experts + 1);
-  std::span<int32_t> host_positions = layout.host_integers<int32_t>(num_terms);
-  // The head of `terms` that each head of `q` is, and the head of `heads` that each head of `terms` is.
-  std::span<int32_t> to_rows = layout.host_integers<int32_t>(layout.rows() * spec.num_heads());
-  std::span<int32_t> to_terms = layout.host_integers<int32_t>(layout.rows() * spec.num_heads());
 };
-
-// Query heads h * top_k to (h + 1) * top_k - 1 of a row belong to KV head h, one for each of the row's
-// experts.
-void order_heads(const MoaScratch& at) {
-  const MoaSpec& spec = at.spec;
-  const int32_t top_k = spec.router.num_experts_per_tok;
-  for (size_t i = 0; i < at.host_positions.size(); ++i) {
-    const auto row = static_cast<int32_t>(i) / top_k;
-    const auto expert = static_cast<int32_t>(i) % top_k;
-    for (int32_t h = 0; h < spec.num_kv_heads; ++h) {
-      const int32_t in_row = (row * spec.num_kv_heads + h) * top_k + expert;
-      const int32_t in_terms = at.host_positions[i] * spec.num_kv_heads + h;
-      at.to_rows[static_cast<size_t>(in_row)] = in_terms;
-      at.to_terms[static_cast<size_t>(in_terms)] = in_row;
-    }
-  }
-}
-
-// All heads of a contiguous matrix, one per row.
-TensorView as_heads(const TensorView& view, int64_t head_dim) {
-  return make_view(view.data, DType::kF32, Shape{view.shape.numel() / head_dim, head_dim});
-}
-
-// Calls f(expert, first term, one past the last) for each expert that a row uses.
-template <class F>
-void for_experts(const MoaScratch& at, F&& f) {
-  for (size_t e = 0; e < at.moa.experts.size(); ++e) {
-    const int32_t begin = at.host_offsets[e];
-    const int32_t end = at.host_offsets[e + 1];
-    if (begin < end) f(at.moa.experts[e], begin, end);
-  }
-}
 
 void Moa::count_scratch(ScratchLayout& layout) const {
   layout = MoaScratch{*this, layout}.layout;
@@ -103,35 +66,23 @@ void Moa::forward(const OpRunner& run, const MixerArgs& args) const {
                            .offsets = at.offsets,
                            .permuted_rows = at.rows,
                            .positions = at.positions});
-  run(ops::CopyToHost{.to = at.host_offsets, .from = at.offsets});
-  run(ops::CopyToHost{.to = at.host_positions, .from = at.positions});
-  order_heads(at);
-  for_experts(at, [&](const Expert& expert, int32_t begin, int32_t end) {
-    const TensorView in = row_slice(at.x, 0, end - begin);
-    const auto rows = at.rows.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
-    run(ops::GatherRows{.out = in, .x = args.x, .rows = rows});
-    apply(run, expert.q_proj, row_slice(at.terms, begin, end), in);
-  });
-  const TensorView terms = as_heads(at.terms, spec.head_dim);
-  run(ops::GatherRows{.out = as_heads(at.q, spec.head_dim), .x = terms, .rows = at.to_rows});
+  q_projs.apply_grouped(run, at.terms, args.x, at.offsets, at.rows);
+  const TensorView q = head_view(at.q, spec.num_heads());
+  const TensorView heads = head_view(at.heads, spec.num_heads());
+  const TensorView terms = head_view(at.terms, spec.num_kv_heads);
+  run(ops::OrderHeads{.rows = q, .terms = terms, .positions = at.positions});
 
   apply(run, kv_proj, at.kv, args.x);
-  const TensorView q = head_view(at.q, spec.num_heads());
   const TensorView k = head_view(column_slice(at.kv, 0, spec.kv_size()), spec.num_kv_heads);
   const TensorView v = head_view(column_slice(at.kv, spec.kv_size(), 2 * spec.kv_size()), spec.num_kv_heads);
   if (args.rope != nullptr) apply(run, *args.rope, q, k, args.batch.positions);
   run(ops::KvWrite{.cache = args.kv, .k = k, .v = v, .slot_mapping = args.batch.slot_mapping});
   const AttentionParams params{.scale = spec.scale};
-  run(ops::PagedAttention{.out = head_view(at.heads, spec.num_heads()),
-                          .q = q,
-                          .cache = args.kv,
-                          .batch = args.batch.attention,
-                          .params = params});
+  run(ops::PagedAttention{
+      .out = heads, .q = q, .cache = args.kv, .batch = args.batch.attention, .params = params});
 
-  run(ops::GatherRows{.out = terms, .x = as_heads(at.heads, spec.head_dim), .rows = at.to_terms});
-  for_experts(at, [&](const Expert& expert, int32_t begin, int32_t end) {
-    apply(run, expert.o_proj, row_slice(at.out, begin, end), row_slice(at.terms, begin, end));
-  });
+  run(ops::OrderHeads{.rows = heads, .terms = terms, .positions = at.positions, .to_terms = true});
+  o_projs.apply_grouped(run, at.out, at.terms, at.offsets);
   run(ops::CombineRows{
       .out = args.out, .y = at.out, .rows = at.positions, .weights = at.weights, .residual = args.residual});
   run(ops::Add{.x = args.out, .y = same_rows(bias, args.out.rows(), args.out.row_size())});
@@ -149,6 +100,10 @@ void Moa::visit(const InputSpec& x, ParamVisitor& visitor) {
     const ParamSpec o = row_parallel(moa::kExpertOProj, x.output_size(), spec.kv_size(), spec.head_dim);
     visit_matrix(visitor, "expert o", o, expert.o_proj);
   });
+  for (const Expert& expert : experts) {
+    q_projs.add(expert.q_proj);
+    o_projs.add(expert.o_proj);
+  }
   visit_vector(visitor, replicated(moa::kBias, x.output_size()), bias);
 }
 

@@ -1,19 +1,16 @@
 #include "nn/moe.h"
 
+#include <algorithm>
+
 namespace quire {
 namespace {
-
-// Applies the MLP of an expert, with scratch for as many rows as x has.
-void apply_expert(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& x,
-                  const TensorView& up, const TensorView& act) {
-  apply(run, mlp, out, x, {}, part(up, x.rows(), mlp.spec.up_size()),
-        act.data == nullptr ? act : part(act, x.rows(), mlp.spec.intermediate_size));
-}
 
 // Applies the shared expert: sets the last rows of y, and their weights if it has a gate.
 void apply_shared(const OpRunner& run, const Moe& moe, const TensorView& x, const MoeScratch& at,
                   const TensorView& up, const TensorView& act) {
-  apply_expert(run, *moe.shared, row_slice(at.y, at.rows_of_experts, at.terms), x, up, act);
+  const MlpSpec& mlp = moe.shared->spec;
+  apply(run, *moe.shared, row_slice(at.y, at.rows_of_experts, at.terms), x, {},
+        part(up, x.rows(), mlp.up_size()), part(act, x.rows(), mlp.gated ? mlp.intermediate_size : 0));
   if (!moe.shared_gate) return;
   // The sigmoid of one logit is the router score of a single expert.
   apply(run, *moe.shared_gate, at.shared_logits, x);
@@ -24,13 +21,11 @@ void apply_shared(const OpRunner& run, const Moe& moe, const TensorView& x, cons
                         .params = {.scoring_func = ScoringFunc::kSigmoid}});
 }
 
-}  // namespace
-
-void apply(const OpRunner& run, const Moe& moe, const TensorView& out, const TensorView& x,
-           const TensorView& residual, const MoeScratch& at, const TensorView& up, const TensorView& act,
-           std::span<const int32_t> tokens, const TensorView& router_x) {
+// Selects the experts of each row and sorts the terms by expert.
+void route(const OpRunner& run, const Moe& moe, const TensorView& x, const MoeScratch& at,
+           std::span<const int32_t> tokens) {
   const MoeSpec& spec = moe.spec;
-  apply(run, moe.router, at.logits, router_x.data == nullptr ? x : router_x);
+  apply(run, moe.router, at.logits, x);
   RouterParams params = spec.router;
   params.e_score_correction_bias = moe.e_score_correction_bias.as<float>();
   params.hash_routing = spec.hash_vocab_size > 0;
@@ -47,38 +42,56 @@ void apply(const OpRunner& run, const Moe& moe, const TensorView& out, const Ten
                            .offsets = at.offsets,
                            .permuted_rows = at.rows,
                            .positions = at.positions});
-  run(ops::CopyToHost{.to = at.host_offsets, .from = at.offsets});
-  run(ops::CopyToHost{.to = at.host_rows, .from = at.rows});
-  if (moe.shared) apply_shared(run, moe, x, at, up, act);
-  const std::span<const int32_t> offsets = at.host_offsets;
-  const auto rows_between = [&](int64_t begin, int64_t end) {
-    return std::span<const int32_t>(at.rows).subspan(static_cast<size_t>(begin),
-                                                     static_cast<size_t>(end - begin));
+}
+
+// Sets the rows of y that belong to routed experts.
+void apply_experts(const OpRunner& run, const Moe& moe, const TensorView& x, const MoeScratch& at) {
+  const MoeSpec& spec = moe.spec;
+  const Mlp& any = moe.experts.front();  // all have the same activation
+  const auto terms = [&](const TensorView& all) {
+    return all.data == nullptr ? all : row_slice(all, 0, at.rows_of_experts);
   };
-  for (size_t e = 0; e < moe.experts.size(); ++e) {
-    const int64_t begin = offsets[e];
-    const int64_t end = offsets[e + 1];
-    if (begin == end) continue;
-    const auto rows = rows_between(begin, end);
-    TensorView in = row_slice(at.x, 0, end - begin);
-    if (spec.apply_router_weight_on_input) {
-      run(ops::CombineRows{
-          .out = in, .y = x, .rows = rows, .weights = row_slice(at.input_weights, begin, end)});
-    } else if (rows.size() == 1) {
-      const int64_t row = at.host_rows[static_cast<size_t>(begin)];
-      in = row_slice(x, row, row + 1);
-    } else {
-      run(ops::GatherRows{.out = in, .x = x, .rows = rows});
-    }
-    apply_expert(run, moe.experts[e], row_slice(at.y, begin, end), in, up, act);
+  TensorView in = x;
+  std::span<const int32_t> rows = at.rows;
+  if (spec.apply_router_weight_on_input) {
+    run(ops::CombineRows{.out = at.x, .y = x, .rows = at.rows, .weights = at.input_weights});
+    in = at.x;
+    rows = {};
   }
-  const int64_t computed = offsets[moe.experts.size()];
-  if (const int64_t all = offsets.back(); computed < all)
-    run(ops::GatherRows{.out = row_slice(at.y, computed, all), .x = x, .rows = rows_between(computed, all)});
+  const TensorView up = spec.gated ? terms(at.gate_up) : at.inner;
+  moe.up.apply_grouped(run, up.data == nullptr ? at.inner : up, in, at.offsets, rows);
+  activate(run, any, up, at.inner);
+  // Zero-computation experts return their input; the rows of the others are overwritten.
+  if (spec.zero_expert_num > 0) run(ops::GatherRows{.out = terms(at.y), .x = x, .rows = at.rows});
+  moe.down.apply_grouped(run, terms(at.y), at.inner, at.offsets);
+}
+
+}  // namespace
+
+int64_t Moe::gate_up_size() const {
+  return spec.gated && !experts.front().up.weight.gate ? 2 * spec.intermediate_size : 0;
+}
+
+void apply(const OpRunner& run, const Moe& moe, const TensorView& out, const TensorView& x,
+           const TensorView& residual, const MoeScratch& at, const TensorView& up, const TensorView& act,
+           std::span<const int32_t> tokens, const TensorView& router_x) {
+  route(run, moe, router_x.data == nullptr ? x : router_x, at, tokens);
+  apply_experts(run, moe, x, at);
+  if (moe.shared) apply_shared(run, moe, x, at, up, act);
   run(ops::CombineRows{
       .out = out, .y = at.y, .rows = at.positions, .weights = at.weights, .residual = residual});
   if (moe.output_bias.size() > 0)
     run(ops::Add{.x = out, .y = same_rows(moe.output_bias, x.rows(), out.row_size())});
+}
+
+void group_experts(Moe& moe) {
+  const bool all_fused =
+      std::ranges::all_of(moe.experts, [](const Mlp& mlp) { return mlp.up.weight.gate.has_value(); });
+  for (Mlp& mlp : moe.experts) {
+    if (!all_fused) mlp.up.weight.gate.reset();
+    moe.up.add(mlp.up);
+    moe.down.add(mlp.down);
+  }
 }
 
 void visit(const MoeSpec& spec, const InputSpec& x, ParamVisitor& visitor, Moe& moe) {
@@ -107,6 +120,7 @@ void visit(const MoeSpec& spec, const InputSpec& x, ParamVisitor& visitor, Moe& 
   visitor.for_each(Axis::kExperts, spec.num_experts, [&](int64_t i) {
     visit(expert, names, {x.size}, visitor, moe.experts[static_cast<size_t>(i)]);
   });
+  group_experts(moe);
   if (spec.shared_intermediate_size == 0) return;
   expert.intermediate_size = spec.shared_intermediate_size;
   expert.bias = spec.shared_bias;

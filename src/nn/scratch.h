@@ -15,6 +15,11 @@ inline TensorView part(const TensorView& view, int64_t rows, int64_t columns) {
   return column_slice(row_slice(view, 0, rows), 0, columns);
 }
 
+// The first columns of a matrix that may be empty; an empty view if columns is 0.
+inline TensorView leading_columns(const TensorView& view, int64_t columns) {
+  return view.data == nullptr || columns == 0 ? TensorView{} : column_slice(view, 0, columns);
+}
+
 // The columns of a matrix, part by part.
 class ColumnParts {
  public:

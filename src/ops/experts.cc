@@ -265,5 +265,43 @@ void run_reference(const OpContext& ctx, const CombineRows& op) {
   });
 }
 
+void check(const OrderHeads& op) {
+  const ShapeCheck shapes(op.kName, {{"rows", &op.rows}, {"terms", &op.terms}});
+  shapes.require_f32({&op.rows, &op.terms});
+  const auto rule = [&](bool ok, std::string_view text) {
+    shapes.require(ok, text, "positions [", op.positions.size(), "]");
+  };
+  const auto count = static_cast<int64_t>(op.positions.size());
+  rule(op.rows.shape.rank() == 3 && op.terms.shape.rank() == 3 && op.rows.shape[2] == op.terms.shape[2],
+       "rows and terms must have heads of the same size");
+  rule(op.terms.rows() == count && op.rows.shape.numel() == op.terms.shape.numel(),
+       "there must be a position for each term, and as many heads in rows as in terms");
+  rule(op.rows.rows() == 0 || count % op.rows.rows() == 0, "each row must have as many terms");
+  shapes.require_indices("position", op.positions, op.terms.rows());
+}
+
+OpCost cost(const OrderHeads& op) {
+  return elementwise_cost("order heads", op.rows, 2, 0);
+}
+
+void run_reference(const OpContext& ctx, const OrderHeads& op) {
+  if (op.rows.rows() == 0) return;
+  const int64_t dim = op.rows.shape[2];
+  const int64_t kv_heads = op.terms.shape[1];
+  const int64_t top_k = static_cast<int64_t>(op.positions.size()) / op.rows.rows();
+  parallel_ranges(ctx, op.rows.rows(), row_grain(op.rows.row_size()), [&](int64_t begin, int64_t end, int) {
+    for (int64_t r = begin; r < end; ++r) {
+      for (int64_t e = 0; e < top_k; ++e) {
+        float* term = op.terms.row<float>(op.positions[static_cast<size_t>(r * top_k + e)]);
+        for (int64_t h = 0; h < kv_heads; ++h) {
+          float* in_row = op.rows.row<float>(r) + (h * top_k + e) * dim;
+          float* in_term = term + h * dim;
+          std::copy_n(op.to_terms ? in_row : in_term, dim, op.to_terms ? in_term : in_row);
+        }
+      }
+    }
+  });
+}
+
 }  // namespace ops
 }  // namespace quire

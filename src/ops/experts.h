@@ -88,7 +88,21 @@ void check(const CombineRows& op);
 OpCost cost(const CombineRows& op);
 void run_reference(const OpContext& ctx, const CombineRows& op);
 
-using ExpertOps = OpList<RouteExperts, PermuteByExpert, CombineRows>;
+// The heads of a mixture of attention heads: a row has one for each of its top_k experts and each KV head,
+// and attention expects those of a KV head next to each other. Copies, with e in [0, top_k),
+//   rows[r, h * top_k + e, :] = terms[positions[r * top_k + e], h, :], or the other way round.
+struct OrderHeads {
+  static constexpr const char* kName = "order_heads";
+  TensorView rows;                     // [rows, kv_heads * top_k, head_dim]
+  TensorView terms;                    // [rows * top_k, kv_heads, head_dim]
+  std::span<const int32_t> positions;  // [rows * top_k], as from PermuteByExpert
+  bool to_terms = false;               // writes `terms`, not `rows`
+};
+void check(const OrderHeads& op);
+OpCost cost(const OrderHeads& op);
+void run_reference(const OpContext& ctx, const OrderHeads& op);
+
+using ExpertOps = OpList<RouteExperts, PermuteByExpert, CombineRows, OrderHeads>;
 
 }  // namespace ops
 }  // namespace quire

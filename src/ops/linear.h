@@ -53,6 +53,9 @@ struct PackedLinear {
 // Whether PackedLinear::gate may be set.
 bool can_gate(const PackedLinear& w);
 
+// The first of matrices that may be null; null if all are.
+const PackedLinear* first_matrix(std::span<const PackedLinear* const> matrices);
+
 namespace ops {
 
 // out[m, n] = x[m, :] · w[n, :] (+ bias[n]) (+ residual[m, n]). With w.gate and s for these sums,
@@ -67,6 +70,34 @@ struct Linear {
 void check(const Linear& op);
 OpCost cost(const Linear& op);
 void run_reference(const OpContext& ctx, const Linear& op);
+
+// Products of groups of rows, each group with a matrix of its own (the experts of a layer). Term t of the
+// groups is a row of x, and
+//   out[t, :] = x[rows[t], :] · matrices[g]   for t in [offsets[g], offsets[g + 1]),
+// each as in Linear. Terms of a group without a matrix, and past the last group, are left as they are.
+struct GroupedLinear {
+  static constexpr const char* kName = "grouped_linear";
+  TensorView out;                                 // [terms, out_columns()]
+  TensorView x;                                   // [any, k]
+  std::span<const PackedLinear* const> matrices;  // with equal n, k and gate; null = none, but not all
+  std::span<const int32_t> offsets;    // [at least matrices + 1], ascending from 0, at most `terms`
+  std::span<const int32_t> rows = {};  // [terms]: rows of x; empty = term t is row t
+};
+void check(const GroupedLinear& op);
+OpCost cost(const GroupedLinear& op);
+void run_reference(const OpContext& ctx, const GroupedLinear& op);
+
+// Products of parts of a row, each part with a matrix of its own (the heads of latent attention):
+// out[m, part i] = x[m, part i] · matrices[i], each as in Linear.
+struct BatchedLinear {
+  static constexpr const char* kName = "batched_linear";
+  TensorView out;                                 // [rows, matrices * n]
+  TensorView x;                                   // [rows, matrices * k]
+  std::span<const PackedLinear* const> matrices;  // one or more, with equal n and k, and without gate
+};
+void check(const BatchedLinear& op);
+OpCost cost(const BatchedLinear& op);
+void run_reference(const OpContext& ctx, const BatchedLinear& op);
 
 // out[i, :] = table[ids[i], :], converted to float32.
 struct Embedding {
@@ -90,7 +121,7 @@ void check(const PackedEmbedding& op);
 OpCost cost(const PackedEmbedding& op);
 void run_reference(const OpContext& ctx, const PackedEmbedding& op);
 
-using LinearOps = OpList<Linear, Embedding, PackedEmbedding>;
+using LinearOps = OpList<Linear, GroupedLinear, BatchedLinear, Embedding, PackedEmbedding>;
 
 }  // namespace ops
 }  // namespace quire

@@ -1,7 +1,7 @@
 #include "ops/profile.h"
 
 #include <algorithm>
-#include <type_traits>
+#include <vector>
 
 #include "base/clock.h"
 #include "quant/activation_slices.h"
@@ -21,11 +21,47 @@ double peak_of(const MachineLimits& limits, const WeightFormat& format) {
   return limits.f32_flop_per_s;
 }
 
+// Passes the input of each matrix of a product to the listener.
+void report_inputs(const OpProfile::InputListener& listener, const ops::Linear& op) {
+  listener(op.x, op.w);
+}
+
+void report_inputs(const OpProfile::InputListener& listener, const ops::GroupedLinear& op) {
+  for (size_t g = 0; g < op.matrices.size(); ++g) {
+    const PackedLinear* w = op.matrices[g];
+    const int64_t begin = op.offsets[g];
+    const int64_t end = op.offsets[g + 1];
+    if (w == nullptr || begin == end) continue;
+    if (op.rows.empty()) {
+      listener(row_slice(op.x, begin, end), *w);
+      continue;
+    }
+    std::vector<float> rows(static_cast<size_t>((end - begin) * w->k));
+    const TensorView x = make_view(rows.data(), DType::kF32, {end - begin, w->k});
+    for (int64_t t = begin; t < end; ++t)
+      std::copy_n(op.x.row<float>(op.rows[static_cast<size_t>(t)]), w->k, x.row<float>(t - begin));
+    listener(x, *w);
+  }
+}
+
+void report_inputs(const OpProfile::InputListener& listener, const ops::BatchedLinear& op) {
+  int64_t i = 0;
+  for (const PackedLinear* w : op.matrices) {
+    listener(column_slice(op.x, i * w->k, (i + 1) * w->k), *w);
+    ++i;
+  }
+}
+
+template <class Args>
+concept HasMatrices = requires(const OpProfile::InputListener& listener, const Args& args) {
+  report_inputs(listener, args);
+};
+
 template <class Args>
 void run_timed(const OpContext& ctx, const Args& args) {
   OpProfile& profile = *ctx.profile;
-  if constexpr (std::is_same_v<Args, ops::Linear>) {
-    if (const auto& listener = profile.input_listener()) listener(args.x, args.w);
+  if constexpr (HasMatrices<Args>) {
+    if (const auto& listener = profile.input_listener()) report_inputs(listener, args);
   }
   const OpCost op_cost = cost(args);
   ProfileEvent event = {.name = op_cost.label,

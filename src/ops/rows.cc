@@ -335,20 +335,6 @@ void run_reference(const OpContext& ctx, const GatherRows& op) {
                   });
 }
 
-void check(const CopyToHost& op) {
-  const ShapeCheck shapes(op.kName, {});
-  shapes.require(op.to.size() == op.from.size(), "to and from must have the same size", "to [", op.to.size(),
-                 "], from [", op.from.size(), "]");
-}
-
-OpCost cost(const CopyToHost& op) {
-  return {.label = "copy to host", .bytes = 2.0 * static_cast<double>(op.from.size_bytes())};
-}
-
-void run_reference(const OpContext& /*ctx*/, const CopyToHost& op) {
-  std::ranges::copy(op.from, op.to.begin());
-}
-
 void check(const ScaleSoftcap& op) {
   require_in_place(op.kName, op.x);
 }

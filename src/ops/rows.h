@@ -175,19 +175,8 @@ void check(const ScaleSoftcap& op);
 OpCost cost(const ScaleSoftcap& op);
 void run_reference(const OpContext& ctx, const ScaleSoftcap& op);
 
-// to[i] = from[i]: copies integers that an op has computed, for host code that runs between ops. The copy is
-// complete when the op returns.
-struct CopyToHost {
-  static constexpr const char* kName = "copy_to_host";
-  std::span<int32_t> to;  // in host memory
-  std::span<const int32_t> from;
-};
-void check(const CopyToHost& op);
-OpCost cost(const CopyToHost& op);
-void run_reference(const OpContext& ctx, const CopyToHost& op);
-
 using RowOps = OpList<RmsNorm, LayerNorm, Rope, GatedActivation, Gate, Activate, Xielu, GaussianTopk, Clamp,
-                      MatchRms, Add, GatherRows, ScaleSoftcap, CopyToHost>;
+                      MatchRms, Add, GatherRows, ScaleSoftcap>;
 
 }  // namespace ops
 }  // namespace quire

@@ -41,6 +41,10 @@ void run(const CpuKernels& kernels, const OpContext& ctx, const ops::Linear& op)
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::Embedding& op);
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::PackedEmbedding& op);
 
+// grouped_linear.cc
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::GroupedLinear& op);
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::BatchedLinear& op);
+
 // rows.cc
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::RmsNorm& op);
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::LayerNorm& op);

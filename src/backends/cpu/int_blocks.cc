@@ -21,12 +21,16 @@ int64_t int_row_bytes(int64_t depth, int64_t num_units, int64_t slices) {
                                        slices * static_cast<int64_t>(sizeof(int32_t)));
 }
 
+void place_activations(int64_t rows, std::byte* begin, IntActivations& in) {
+  in.codes = reinterpret_cast<int8_t*>(begin);
+  in.scales = reinterpret_cast<float*>(in.codes + rows * in.slices * in.depth);
+  in.totals = in.scales + rows * in.num_units;
+  in.sums = reinterpret_cast<int32_t*>(in.totals + rows * in.num_units);
+}
+
 void quantize_activations(const CpuKernels& kernels, const OpContext& ctx, const Blocks& blocks,
                           std::byte* begin, IntActivations& in) {
-  in.codes = reinterpret_cast<int8_t*>(begin);
-  in.scales = reinterpret_cast<float*>(in.codes + blocks.rows * in.slices * in.depth);
-  in.totals = in.scales + blocks.rows * in.num_units;
-  in.sums = reinterpret_cast<int32_t*>(in.totals + blocks.rows * in.num_units);
+  place_activations(blocks.rows, begin, in);
   const auto round = in.slices == 1 ? kernels.quantize_rows : kernels.split_rows;
   parallel_ranges(ctx, blocks.count, row_grain(kernels.int_block_rows * in.k),
                   [&](int64_t first, int64_t end, int) {

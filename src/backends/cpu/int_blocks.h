@@ -33,8 +33,10 @@ RowRoom row_room(std::span<std::byte> workspace, int64_t row_bytes, int64_t m);
 // Bytes of workspace per row of activations.
 int64_t int_row_bytes(int64_t depth, int64_t num_units, int64_t slices);
 
-// Quantizes the rows of `in` into memory at `begin`. Sets codes, scales, totals and sums of `in`; the caller
-// has set the other fields.
+// Sets codes, scales, totals and sums of `in` for `rows` rows in memory at `begin`; the caller has set the
+// other fields.
+void place_activations(int64_t rows, std::byte* begin, IntActivations& in);
+// The same, and quantizes the rows of `in`.
 void quantize_activations(const CpuKernels& kernels, const OpContext& ctx, const Blocks& blocks,
                           std::byte* begin, IntActivations& in);
 
@@ -76,6 +78,20 @@ void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
         }
       },
       Ranges::kLongFirst);
+}
+
+// kernel(blocks, from, to) for panels [begin, end) of panels_to_cut and all blocks, in the order of
+// each_chunk.
+template <class F>
+void each_panel(const Blocks& blocks, const ProductSize& size, int64_t begin, int64_t end, F&& kernel) {
+  const int64_t step = blocks.count == 1 ? end - begin : 1;
+  for (int64_t panel = begin; panel < end; panel += step) {
+    for (int64_t first = 0; first < blocks.count; first += kMaxIntBlocks) {
+      const IntBlocks some = {blocks.rows, blocks.count, first,
+                              std::min(blocks.count - first, kMaxIntBlocks)};
+      each_half(size, panel, panel + step, [&](int64_t from, int64_t to) { kernel(some, from, to); });
+    }
+  }
 }
 
 // Calls kernel(block, panel) for all blocks and panels.

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backends/cpu/drivers.h"
+#include "backends/cpu/small_product.h"
 #include "backends/cpu/split.h"
 #include "base/error.h"
 #include "base/strings.h"
@@ -24,8 +25,6 @@ int64_t num_panels(int64_t n) {
 
 // Bytes for prepared activations: at least a few hundred rows of any common width.
 constexpr int64_t kPreparedBytes = int64_t{8} << 20;
-// A thread prepares this many elements faster than it could wake the others.
-constexpr int64_t kPreparedAlone = 16384;
 
 // Bytes from one prepared row to the next: an odd number of cache lines, so that the rows of a block map to
 // different cache sets.
@@ -186,6 +185,60 @@ void run(const CpuKernels& kernels, const OpContext& ctx, const ops::Linear& op)
     if (args.residual != nullptr) args.residual += rows * args.residual_stride;
   }
 }
+
+namespace {
+
+LinearArgs small_args(const CpuKernels& kernels, const SmallProduct& product, std::byte* memory) {
+  const PackedLinear& w = product.w;
+  const TensorView x = gathered(product, memory);
+  LinearArgs args = {.x = x.data,
+                     .x_stride = x.row_stride,
+                     .out = product.out.as<float>(),
+                     .out_stride = product.out.row_stride,
+                     .residual = nullptr,
+                     .residual_stride = 0,
+                     .bias = w.bias.size() > 0 ? w.bias.as<float>() : nullptr,
+                     .weights = w.data.data(),
+                     .n = w.n,
+                     .k = w.k,
+                     .gate = gate_of(kernels, w)};
+  if (kernels.prepare_x[storage_of(w.format.dtype)] != nullptr) {
+    args.x = memory;
+    args.x_stride = prepared_stride(w.k) / static_cast<int64_t>(sizeof(uint32_t));
+  }
+  return args;
+}
+
+int64_t small_prepared_bytes(const CpuKernels& kernels, const SmallProduct& product) {
+  const bool prepares = kernels.prepare_x[storage_of(product.w.format.dtype)] != nullptr;
+  return prepares ? product.m() * prepared_stride(product.w.k) : gathered_bytes(product);
+}
+
+void small_prepare(const CpuKernels& kernels, const SmallProduct& product, std::byte* memory) {
+  const auto prepare = kernels.prepare_x[storage_of(product.w.format.dtype)];
+  if (prepare == nullptr) {
+    gather(product, memory);
+    return;
+  }
+  const int64_t stride = prepared_stride(product.w.k);
+  for (int64_t r = 0; r < product.m(); ++r)
+    prepare(memory + r * stride, product.x.row<float>(product.row(r)), product.w.k);
+}
+
+void small_multiply(const CpuKernels& kernels, const SmallProduct& product, std::byte* memory, int64_t begin,
+                    int64_t end) {
+  const WeightFormat& format = product.w.format;
+  const LinearArgs args = small_args(kernels, product, memory);
+  const auto kernel =
+      (format.sparse_24 ? kernels.linear_sparse_24 : kernels.linear)[storage_of(format.dtype)];
+  const ProductSize size = {product.m(), args.n, args.k, cpu::packed_bytes(format, kPanel, args.k),
+                            args.gate.apply != nullptr};
+  each_few(size, begin, end, [&](int64_t from, int64_t to) { kernel(args, 0, size.m, from, to); });
+}
+
+}  // namespace
+
+const SmallForm kSmallFloat = {small_prepared_bytes, small_prepare, small_multiply};
 
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::Embedding& op) {
   const int64_t d = op.out.row_size();

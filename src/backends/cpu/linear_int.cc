@@ -5,6 +5,7 @@
 
 #include "backends/cpu/drivers.h"
 #include "backends/cpu/int_blocks.h"
+#include "backends/cpu/small_product.h"
 #include "ops/packing.h"
 #include "ops/parallel.h"
 #include "quant/int_layout.h"
@@ -224,5 +225,52 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const ops::Line
                [&](const IntBlock& block, int64_t panel) { kernel(args, block, panel); });
   }
 }
+
+namespace {
+
+ops::Linear as_linear(const SmallProduct& product, const TensorView& x) {
+  return {.out = product.out, .x = x, .w = product.w};
+}
+
+int64_t int_prepared_bytes(const CpuKernels& /*kernels*/, const SmallProduct& product) {
+  const IntLayout at(product.w.format, product.w.k);
+  const bool floats = product.w.format.activations == ActivationFormat::kFloat;
+  return gathered_bytes(product) + (floats ? 0 : product.m() * int_row_bytes(at.depth, units_of(at), 1));
+}
+
+void int_prepare(const CpuKernels& kernels, const SmallProduct& product, std::byte* memory) {
+  const TensorView x = gather(product, memory);
+  if (product.w.format.activations == ActivationFormat::kFloat) return;
+  const IntLayout at(product.w.format, product.w.k);
+  IntActivations in = make_args(kernels, at, as_linear(product, x), 0).in;
+  const Blocks blocks(product.m(), kernels.int_block_rows);
+  place_activations(product.m(), memory + gathered_bytes(product), in);
+  for (int64_t b = 0; b < blocks.count; ++b) kernels.quantize_rows(in, blocks.first(b), blocks.size(b));
+}
+
+void int_multiply(const CpuKernels& kernels, const SmallProduct& product, std::byte* memory, int64_t begin,
+                  int64_t end) {
+  const IntLayout at(product.w.format, product.w.k);
+  const bool floats = product.w.format.activations == ActivationFormat::kFloat;
+  IntLinearArgs args = make_args(kernels, at, as_linear(product, gathered(product, memory)), 0);
+  if (!floats) place_activations(product.m(), memory + gathered_bytes(product), args.in);
+  const auto kernel = (floats ? kernels.linear_int_float : kernels.linear_int)[kind_of(at)];
+  const Blocks blocks(product.m(), kernels.int_block_rows);
+  const ProductSize size = {.m = product.m(),
+                            .n = product.w.n,
+                            .k = at.k,
+                            .panel_bytes = at.panel_bytes,
+                            .gated = product.w.gate.has_value()};
+  each_panel(blocks, size, begin, end, [&](const IntBlocks& some, int64_t from, int64_t to) {
+    for (int64_t panel = from; panel < to; ++panel) {
+      for (int64_t b = 0; b < some.num; ++b)
+        kernel(args, IntBlock{blocks.first(some.first + b), blocks.size(some.first + b), b, some.num}, panel);
+    }
+  });
+}
+
+}  // namespace
+
+const SmallForm kSmallInt = {int_prepared_bytes, int_prepare, int_multiply};
 
 }  // namespace quire::cpu

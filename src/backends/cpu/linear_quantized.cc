@@ -1,9 +1,11 @@
 // Products with quantized matrices, on the thread pool.
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "backends/cpu/drivers.h"
 #include "backends/cpu/int_blocks.h"
+#include "backends/cpu/small_product.h"
 #include "ops/outliers.h"
 #include "quant/code_tables.h"
 #include "quant/quant_layout.h"
@@ -57,28 +59,38 @@ QuantizedValues values_of(const QuantFormat& format) {
   return format.table.data() == e4m3_values().data() ? kQuantizedE4M3 : kQuantizedTable;
 }
 
+ProductSize size_of(const QuantLayout& at, const QuantizedMatrixArgs& args, int64_t rows) {
+  return {.m = rows,
+          .n = args.io.n,
+          .k = at.k,
+          .panel_bytes = at.panel_bytes,
+          .gated = args.io.gate.apply != nullptr};
+}
+
 // Products of `rows` rows of x at args.io.x, whose columns are in packed order.
 void multiply_floats(const CpuKernels& kernels, const OpContext& ctx, const QuantLayout& at,
                      const QuantizedMatrixArgs& args, int64_t rows) {
   const auto kernel = kernels.linear_quantized[values_of(at.format)][at.bits];
-  split_product(ctx, {rows, args.io.n, at.k, at.panel_bytes, args.io.gate.apply != nullptr},
+  split_product(ctx, size_of(at, args, rows),
                 [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
                   kernel(args, row, row_end, panel, panel_end);
                 });
 }
 
-// The same products with activations as integers. scratch: int_row_bytes per row.
-void multiply_integers(const CpuKernels& kernels, const OpContext& ctx, const QuantLayout& at,
-                       const IntBlocking& units, const IntegerValues& numbers,
-                       const QuantizedMatrixArgs& args, int64_t rows, int64_t slices, std::byte* scratch) {
+// The integers that integer products look up, with an offset of 128.
+using BiasedNumbers = std::array<uint8_t, 16>;
+
+// The arguments of the same products with activations as integers; those are not placed yet.
+QuantizedIntArgs make_int_args(const CpuKernels& kernels, const QuantLayout& at, const IntBlocking& units,
+                               const IntegerValues& numbers, const QuantizedMatrixArgs& args, int64_t slices,
+                               BiasedNumbers& biased) {
   // Offset of the stored integers.
   const int32_t bias = numbers.table ? kernels.int8_zero : at.bits == 8 ? kernels.int8_zero - 128 : 0;
   const int32_t zero = bias + (numbers.table || at.format.group_zero_points ? 0 : at.format.zero_point);
   // Mins and zero points of groups are multiplied by the plain sums of activations.
   const bool shifted = at.format.minima || at.format.group_zero_points;
-  std::array<uint8_t, 16> biased;
   for (size_t i = 0; i < biased.size(); ++i) biased[i] = static_cast<uint8_t>(numbers.numbers[i] + 128);
-  QuantizedIntArgs own = {
+  return {
       .m = args,
       .in = {.x = static_cast<const float*>(args.io.x),
              .x_stride = args.io.x_stride,
@@ -93,15 +105,18 @@ void multiply_integers(const CpuKernels& kernels, const OpContext& ctx, const Qu
       .numbers = biased.data(),
       .step = numbers.step,
   };
+}
+
+// The products. scratch: int_row_bytes per row.
+void multiply_integers(const CpuKernels& kernels, const OpContext& ctx, const QuantLayout& at,
+                       const IntBlocking& units, const IntegerValues& numbers,
+                       const QuantizedMatrixArgs& args, int64_t rows, int64_t slices, std::byte* scratch) {
+  BiasedNumbers biased;
+  QuantizedIntArgs own = make_int_args(kernels, at, units, numbers, args, slices, biased);
   const Blocks blocks(rows, kernels.int_block_rows / slices);
   quantize_activations(kernels, ctx, blocks, scratch, own.in);
   const auto kernel = kernels.linear_quantized_int[numbers.table ? 1 : 0][at.bits];
-  const ProductSize size = {.m = rows,
-                            .n = args.io.n,
-                            .k = at.k,
-                            .panel_bytes = at.panel_bytes,
-                            .gated = args.io.gate.apply != nullptr};
-  each_chunk(ctx, kernels, blocks, size, sizeof(int8_t),
+  each_chunk(ctx, kernels, blocks, size_of(at, args, rows), sizeof(int8_t),
              [&](const IntBlocks& some, int64_t from, int64_t to, int) { kernel(own, some, from, to); });
 }
 
@@ -160,5 +175,79 @@ void linear_quantized(const CpuKernels& kernels, const OpContext& ctx, const ops
   if (threshold > 0.0F) add_large_activations(ctx, op.out, op.x, op.w);
   add_outliers(ctx, op.out, op.x, op.w);
 }
+
+namespace {
+
+// The layout of a matrix, for the two phases of a small product.
+struct SmallQuantized {
+  QuantLayout at;
+  IntBlocking units;
+  std::optional<IntegerValues> whole;  // the activations are integers
+  int64_t slices;
+  int64_t rows;
+  Numbers numbers;
+  BiasedNumbers biased;
+
+  explicit SmallQuantized(const SmallProduct& product)
+      : at(product.w.format.quantized, product.w.k),
+        units(at, product.w.format.token_scales),
+        whole(integer_values(at.format)),
+        slices(num_activation_slices(product.w.format.activations)),
+        rows(product.m()) {}
+
+  Blocks blocks(const CpuKernels& kernels) const { return {rows, kernels.int_block_rows / slices}; }
+  QuantizedMatrixArgs args(const CpuKernels& kernels, const SmallProduct& product, const TensorView& x) {
+    QuantizedMatrixArgs made = make_args(kernels, at, product.w, numbers);
+    made.io.x = x.data;
+    made.io.x_stride = x.row_stride;
+    made.io.out = product.out.as<float>();
+    made.io.out_stride = product.out.row_stride;
+    return made;
+  }
+  // With activations at `codes`.
+  QuantizedIntArgs int_args(const CpuKernels& kernels, const QuantizedMatrixArgs& of, std::byte* codes) {
+    QuantizedIntArgs made = make_int_args(kernels, at, units, *whole, of, slices, biased);
+    place_activations(rows, codes, made.in);
+    return made;
+  }
+};
+
+int64_t quantized_prepared_bytes(const CpuKernels& /*kernels*/, const SmallProduct& product) {
+  const SmallQuantized small(product);
+  const int64_t row_bytes =
+      small.whole ? int_row_bytes(small.units.depth, small.units.num_units, small.slices) : 0;
+  return gathered_bytes(product) + small.rows * row_bytes;
+}
+
+void quantized_prepare(const CpuKernels& kernels, const SmallProduct& product, std::byte* memory) {
+  const TensorView x = gather(product, memory);
+  SmallQuantized small(product);
+  if (!small.whole) return;
+  const IntActivations in =
+      small.int_args(kernels, small.args(kernels, product, x), memory + gathered_bytes(product)).in;
+  const auto round = small.slices == 1 ? kernels.quantize_rows : kernels.split_rows;
+  const Blocks blocks = small.blocks(kernels);
+  for (int64_t b = 0; b < blocks.count; ++b) round(in, blocks.first(b), blocks.size(b));
+}
+
+void quantized_multiply(const CpuKernels& kernels, const SmallProduct& product, std::byte* memory,
+                        int64_t begin, int64_t end) {
+  SmallQuantized small(product);
+  const QuantizedMatrixArgs args = small.args(kernels, product, gathered(product, memory));
+  const ProductSize size = size_of(small.at, args, small.rows);
+  if (!small.whole) {
+    const auto kernel = kernels.linear_quantized[values_of(small.at.format)][small.at.bits];
+    return each_few(size, begin, end,
+                    [&](int64_t from, int64_t to) { kernel(args, 0, small.rows, from, to); });
+  }
+  const QuantizedIntArgs own = small.int_args(kernels, args, memory + gathered_bytes(product));
+  const auto kernel = kernels.linear_quantized_int[small.whole->table ? 1 : 0][small.at.bits];
+  each_panel(small.blocks(kernels), size, begin, end,
+             [&](const IntBlocks& some, int64_t from, int64_t to) { kernel(own, some, from, to); });
+}
+
+}  // namespace
+
+const SmallForm kSmallQuantized = {quantized_prepared_bytes, quantized_prepare, quantized_multiply};
 
 }  // namespace quire::cpu

@@ -30,11 +30,22 @@ void each_half(const ProductSize& size, int64_t begin, int64_t end, F&& kernel) 
   if (size.gated) kernel(size.n / kPanel / 2 + begin, size.n / kPanel / 2 + end);
 }
 
+// A thread prepares this many elements of activations faster than it could wake the others.
+constexpr int64_t kPreparedAlone = 16384;
+// Rows for which kernels read the weights in a single pass.
+constexpr int64_t kFewRows = 12;
+
+// kernel(from, to) for panels [begin, end) of panels_to_cut and all rows of a small product.
+template <class F>
+void each_few(const ProductSize& size, int64_t begin, int64_t end, F&& kernel) {
+  const int64_t step = size.m <= kFewRows ? end - begin : 2;
+  for (int64_t panel = begin; panel < end; panel += step)
+    each_half(size, panel, std::min(end, panel + step), kernel);
+}
+
 // kernel(row, row_end, panel, panel_end) for pieces that cover all rows and panels.
 template <class F>
 void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
-  // Rows for which kernels read the weights in a single pass.
-  constexpr int64_t kFewRows = 12;
   constexpr int64_t kRows = 192;
   constexpr int64_t kRangeCost = 131072;
   constexpr int64_t kRunBytes = 1 << 20;

@@ -30,12 +30,11 @@ struct MlpAndMoe final : FeedForward {
   void count_scratch(int64_t hidden_size, ScratchLayout& layout) const override;
 };
 
-// The largest size of the layer's MLPs.
+// The largest size of the layer's MLPs other than routed experts.
 template <class Size>
 int64_t widest(const MlpAndMoe& layer, Size size) {
   int64_t widest = layer.mlp ? size(layer.mlp->spec) : 0;
   if (!layer.moe) return widest;
-  if (!layer.moe->experts.empty()) widest = std::max(widest, size(layer.moe->experts.front().spec));
   return layer.moe->shared ? std::max(widest, size(layer.moe->shared->spec)) : widest;
 }
 
@@ -61,7 +60,7 @@ void apply_mlp(const OpRunner& run, const FeedForwardScratch& at, const FeedForw
 void MlpAndMoe::forward(const OpRunner& run, const FeedForwardArgs& args) const {
   FeedForwardScratch at{*this, args.x.row_size(), ScratchLayout(args.x.rows(), args.work)};
   if (!moe) return apply_mlp(run, at, args, args.residual);
-  const MoeScratch moe_scratch{moe->spec, args.x.row_size(), at.layout};
+  const MoeScratch moe_scratch{*moe, args.x.row_size(), at.layout};
   if (!mlp) return apply(run, *moe, args.out, args.x, args.residual, moe_scratch, at.up, at.act, args.tokens);
   if (!norms) {
     apply(run, *moe, args.shortcut, args.x, {}, moe_scratch, at.up, at.act, args.tokens);
@@ -78,7 +77,7 @@ void MlpAndMoe::forward(const OpRunner& run, const FeedForwardArgs& args) const 
 
 void MlpAndMoe::count_scratch(int64_t hidden_size, ScratchLayout& layout) const {
   FeedForwardScratch at{*this, hidden_size, layout};
-  if (moe) MoeScratch{moe->spec, hidden_size, at.layout};
+  if (moe) MoeScratch{*moe, hidden_size, at.layout};
   layout = at.layout;
 }
 

@@ -362,14 +362,5 @@ TEST(GatherRows, CopiesTheGivenRows) {
   }
 }
 
-TEST(CopyToHost, CopiesIntegers) {
-  const std::vector<int32_t> from = {8, 0, -3, 1 << 30};
-  for (const CpuIsa& isa : usable_isas()) {
-    std::vector<int32_t> to(4);
-    isa.table->run(TestContext(*isa.table, 1), ops::CopyToHost{.to = to, .from = from});
-    EXPECT_EQ(to, from) << isa.name;
-  }
-}
-
 }  // namespace
 }  // namespace quire

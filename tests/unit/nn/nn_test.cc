@@ -163,6 +163,7 @@ TEST(Moe, IsTheWeightedSumOfTheSelectedExperts) {
   const auto check = [&](int64_t rows, bool apply_router_weight_on_input) {
     Moe moe;
     moe.spec = {.num_experts = 3,
+                .intermediate_size = kInner,
                 .shared_intermediate_size = kInner,
                 .router = {.scoring_func = ScoringFunc::kSigmoid,
                            .num_experts_per_tok = 2,
@@ -170,13 +171,14 @@ TEST(Moe, IsTheWeightedSumOfTheSelectedExperts) {
                 .apply_router_weight_on_input = apply_router_weight_on_input};
     moe.router = pack({&router});
     for (size_t e = 0; e < 3; ++e) moe.experts.push_back(mlp(e));
+    group_experts(moe);
     moe.shared = mlp(3);
     moe.shared_gate = pack({&gate});
     ScratchLayout count(rows);
-    MoeScratch{moe.spec, kHidden, count};
+    MoeScratch{moe, kHidden, count};
     OwnScratch memory(count.size());
     ScratchLayout layout(rows, memory.memory());
-    const MoeScratch scratch{moe.spec, kHidden, layout};
+    const MoeScratch scratch{moe, kHidden, layout};
     const Matrix x(rows, kHidden, 3);
     Matrix hidden(rows, kHidden, 4);
     const Matrix before = hidden;
@@ -209,6 +211,29 @@ TEST(Moe, IsTheWeightedSumOfTheSelectedExperts) {
   // With few rows, some are the only one of an expert.
   for (const int64_t rows : {6, 3, 2}) {
     for (const bool apply_router_weight_on_input : {false, true}) check(rows, apply_router_weight_on_input);
+  }
+}
+
+// The rows of a layer may have several formats, and those of the next one may be divided elsewhere.
+TEST(LinearGroup, AppliesLayersThatAreDividedDifferently) {
+  constexpr int64_t kIn = 6;
+  const Matrix top(3, kIn, 1);
+  const Matrix bottom(5, kIn, 2);
+  const Matrix whole(8, kIn, 3);
+  Linear divided = pack({&top});
+  divided.more.push_back(pack({&bottom}).weight);
+  const Linear together = pack({&whole});
+  LinearGroup group;
+  group.add(together);
+  group.add(divided);
+  const Matrix x(3, kIn, 4);
+  const Matrix out(3, 8, 5);
+  const std::vector<int32_t> offsets = {0, 1, 3};
+  group.apply_grouped(runner(), out.view, x.view, offsets);
+  for (int64_t n = 0; n < 8; ++n) {
+    EXPECT_NEAR(out.at(0, n), dot(x, 0, whole, n), 1e-4);
+    for (int64_t r = 1; r < 3; ++r)
+      EXPECT_NEAR(out.at(r, n), n < 3 ? dot(x, r, top, n) : dot(x, r, bottom, n - 3), 1e-4);
   }
 }
 

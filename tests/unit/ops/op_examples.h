@@ -78,6 +78,67 @@ inline std::vector<Fault<ops::Linear>> faults(Type<ops::Linear> /*op*/) {
           {"row stride of 4", [](auto& op) { op.out.row_stride = 4; }}};
 }
 
+// Two matrices [5, 3], and none.
+inline std::span<const PackedLinear* const> matrices() {
+  static const std::array<const PackedLinear*, 3> all = {&matrix(5, 3), nullptr, &matrix(5, 3)};
+  return all;
+}
+inline std::span<const PackedLinear* const> unequal_matrices() {
+  static const std::array<const PackedLinear*, 2> all = {&matrix(5, 3), &matrix(5, 4)};
+  return all;
+}
+inline ops::GroupedLinear example(Type<ops::GroupedLinear> /*op*/) {
+  return {.out = floats({4, 5}),
+          .x = floats({2, 3}),
+          .matrices = matrices(),
+          .offsets = ids({0, 1, 2, 4}),
+          .rows = ids({0, 1, 0, 1})};
+}
+inline std::vector<Fault<ops::GroupedLinear>> faults(Type<ops::GroupedLinear> /*op*/) {
+  return {{"x [2, 4]",
+           [](auto& op) {
+             op.x = floats({2, 4});
+           }},
+          {"out [4, 6]",
+           [](auto& op) {
+             op.out = floats({4, 6});
+           }},
+          {"out [3, 5]",
+           [](auto& op) {
+             op.out = floats({3, 5});
+           }},
+          {"same shape", [](auto& op) { op.matrices = unequal_matrices(); }},
+          {"no matrices", [](auto& op) { op.matrices = op.matrices.subspan(1, 1); }},
+          {"offsets [3]", [](auto& op) { op.offsets = op.offsets.first(3); }},
+          {"must ascend",
+           [](auto& op) {
+             op.offsets = ids({0, 2, 1, 4});
+           }},
+          {"2 of 2",
+           [](auto& op) {
+             op.rows = ids({0, 1, 2, 0});
+           }},
+          {"rows [3]", [](auto& op) { op.rows = op.rows.first(3); }},
+          {"x must have a row", [](auto& op) { op.rows = {}; }}};
+}
+
+inline ops::BatchedLinear example(Type<ops::BatchedLinear> /*op*/) {
+  static const std::array<const PackedLinear*, 2> kBoth = {&matrix(5, 3), &matrix(5, 3)};
+  return {.out = floats({2, 10}), .x = floats({2, 6}), .matrices = kBoth};
+}
+inline std::vector<Fault<ops::BatchedLinear>> faults(Type<ops::BatchedLinear> /*op*/) {
+  return {{"x [2, 3]",
+           [](auto& op) {
+             op.x = floats({2, 3});
+           }},
+          {"out [2, 5]",
+           [](auto& op) {
+             op.out = floats({2, 5});
+           }},
+          {"same shape", [](auto& op) { op.matrices = unequal_matrices(); }},
+          {"no gate", [](auto& op) { op.matrices = matrices(); }}};
+}
+
 inline ops::Embedding example(Type<ops::Embedding> /*op*/) {
   return {.out = floats({2, 4}), .table = floats({10, 4}), .ids = ids({0, 9})};
 }
@@ -254,14 +315,6 @@ inline std::vector<Fault<ops::GatherRows>> faults(Type<ops::GatherRows> /*op*/) 
           {"x [2, 7]", [](auto& op) {
              op.x = floats({2, 7});
            }}};
-}
-
-inline ops::CopyToHost example(Type<ops::CopyToHost> /*op*/) {
-  static std::vector<int32_t> to(3);
-  return {.to = to, .from = ids({1, 0, 1})};
-}
-inline std::vector<Fault<ops::CopyToHost>> faults(Type<ops::CopyToHost> /*op*/) {
-  return {{"from [2]", [](auto& op) { op.from = ids({1, 0}); }}};
 }
 
 // ----- attention.h
@@ -456,6 +509,24 @@ inline std::vector<Fault<ops::CombineRows>> faults(Type<ops::CombineRows> /*op*/
           {"rows [3]", [](auto& op) { op.rows = op.rows.first(3); }},
           {"residual [2, 7]", [](auto& op) {
              op.residual = floats({2, 7});
+           }}};
+}
+
+inline ops::OrderHeads example(Type<ops::OrderHeads> /*op*/) {
+  return {.rows = floats({2, 6, 4}), .terms = floats({4, 3, 4}), .positions = ids({3, 0, 1, 2})};
+}
+inline std::vector<Fault<ops::OrderHeads>> faults(Type<ops::OrderHeads> /*op*/) {
+  return {{"terms [4, 2, 4]",
+           [](auto& op) {
+             op.terms = floats({4, 2, 4});
+           }},
+          {"terms [4, 4, 3]",
+           [](auto& op) {
+             op.terms = floats({4, 4, 3});
+           }},
+          {"positions [3]", [](auto& op) { op.positions = op.positions.first(3); }},
+          {"4 of 4", [](auto& op) {
+             op.positions = ids({3, 0, 1, 4});
            }}};
 }
 
