@@ -42,6 +42,9 @@ struct EngineOptions {
   // Activations in products with quantized checkpoints: auto (int8 for GGUF files and W8A8, int16 for
   // others), float32, int16, int8.
   std::string activation_dtype = "auto";
+  // Variants of kernels that are faster on some processors than on others, with the same results: measure
+  // (for about 50 ms when the weights have been read), off (those that are faster on most).
+  std::string kernel_tuning = "measure";
   std::string weight_cache;     // directory of packed weights, mapped by later starts; empty = none
   int32_t max_model_len = 0;    // tokens; 0 = the model's limit, reduced to what fits
   std::string runner = "auto";  // auto (from the model's files), generate, pooling (embeddings or scores)

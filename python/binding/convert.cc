@@ -203,6 +203,7 @@ const std::map<std::string, OptionField>& option_fields() {
       {"quantization", &EngineOptions::quantization},
       {"kv_cache_dtype", &EngineOptions::kv_cache_dtype},
       {"activation_dtype", &EngineOptions::activation_dtype},
+      {"kernel_tuning", &EngineOptions::kernel_tuning},
       {"weight_cache", &EngineOptions::weight_cache},
       {"max_model_len", &EngineOptions::max_model_len},
       {"runner", &EngineOptions::runner},

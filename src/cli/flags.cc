@@ -193,6 +193,10 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "an error of 2^-16 of a group's maximum, int8 is the fastest; auto = int8 for GGUF files and W8A8, "
       "int16 for others")
       ->check(CLI::IsMember({"auto", "float32", "int16", "int8"}));
+  add("--kernel-tuning", config.kernel_tuning,
+      "Variants of kernels that are faster on some processors than on others, with the same results: choose "
+      "by measuring at the start, for about 50 ms, or off = those that are faster on most")
+      ->check(CLI::IsMember({"measure", "off"}));
   add("--weight-cache", config.weight_cache,
       "Directory for packed weights. Later starts of the same model map them and are ready sooner (default: "
       "pack at each start)")

@@ -205,6 +205,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                                      .quantization = config.quantization,
                                                      .kv_cache_dtype = config.kv_cache_dtype,
                                                      .activation_dtype = config.activation_dtype,
+                                                     .kernel_tuning = config.kernel_tuning,
                                                      .threads = config.threads,
                                                      .max_model_len = config.max_model_len,
                                                      .runner = config.runner,

@@ -39,7 +39,7 @@ LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool&
       sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
       builder_(options.layout),
       workspace_(kernel_workspace(model, ops, pool, options)),
-      context_{&pool, {workspace_.data(), workspace_.size()}, options.profile},
+      context_{&pool, {workspace_.data(), workspace_.size()}, options.profile, options.tuning},
       activations_(model.make_buffers(options.max_num_batched_tokens)),
       outcomes_(kLogitRowsAtOnce) {
   if (model.pooler() != nullptr) {

@@ -27,6 +27,7 @@ struct LocalExecutorOptions {
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   std::shared_ptr<DiskCache> disk;  // null = no disk tier
   OpProfile* profile = nullptr;     // records the calls of `ops`, or null; outlives the executor
+  KernelTuning tuning = {};
 };
 
 // Names of profile events: a whole step, and sampling in it.

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/strings.h"
 #include "contract/checkpoint_quantization.h"
+#include "exec/kernel_tuner.h"
 #include "io/quantized/quantized_checkpoint.h"
 #include "quant/codec.h"
 
@@ -62,6 +63,12 @@ ModelOptions model_options_of(const RuntimeOptions& options, const Checkpoint& c
           .runner = runner_from_name(options.runner),
           .weight_cache = options.weight_cache,
           .defer_rope_tables = true};
+}
+
+bool measures_kernels(const std::string& name) {
+  if (name != "measure" && name != "off")
+    throw Error(cat("--kernel-tuning: '", name, "' is not known; use measure or off"));
+  return name == "measure";
 }
 
 }  // namespace
@@ -126,7 +133,16 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
     packing.profile = &runtime->profiling_->profile;
     runtime->ops_ = &packing.profile->table();
   }
+  KernelTuner tuner;
+  if (measures_kernels(options.kernel_tuning))
+    model_options.on_packed = [&](std::span<const std::string>, const PackedLinear& w) { tuner.add(w); };
   runtime->model_ = Model::load(*runtime->checkpoint_, *runtime->ops_, packing, model_options, progress);
+  const KernelTuner::Choice choice = tuner.choose(*isa.table, *runtime->pool_);
+  runtime->tuning_ = choice.tuning;
+  if (choice.bytes > 0) {
+    log_debug("kernels prefetch weights into ", choice.tuning.prefetch_into_l2 ? "L2" : "L1",
+              "; the other variant takes ", fixed(choice.gain, 2), " times as long");
+  }
   runtime->kv_dtype_ = kv_dtype.value_or(runtime->model_->weight_dtype());
   return runtime;
 }
@@ -137,6 +153,7 @@ int64_t LocalRuntime::workspace_bytes(const LocalExecutorOptions& options) const
 
 void LocalRuntime::start_executor(const LocalExecutorOptions& options) {
   LocalExecutorOptions own = options;
+  own.tuning = tuning_;
   if (profiling_ != nullptr) own.profile = &profiling_->profile;
   model_->make_rope_tables({pool_.get(), {}}, options.max_model_len);
   executor_ = std::make_unique<LocalExecutor>(*model_, *ops_, *pool_, own);

@@ -39,8 +39,9 @@ struct RuntimeOptions {
   // Activation type in matrix products with quantized weights: float32, int16 or int8; auto = the
   // checkpoint's.
   std::string activation_dtype = "auto";
-  int32_t threads = 0;        // 0 = all cores that this process may use
-  int64_t max_model_len = 0;  // 0 = default_model_len()
+  std::string kernel_tuning = "measure";  // or off: default variants of kernels (exec/kernel_tuner.h)
+  int32_t threads = 0;                    // 0 = all cores that this process may use
+  int64_t max_model_len = 0;              // 0 = default_model_len()
   std::string runner = "auto";
   std::string profile;  // file for a profile of the steps; empty = none
   WeightCacheOptions weight_cache = {};
@@ -86,6 +87,7 @@ class LocalRuntime {
   std::unique_ptr<Checkpoint> checkpoint_;
   std::unique_ptr<Model> model_;
   DType kv_dtype_ = DType::kF32;
+  KernelTuning tuning_;
   std::unique_ptr<LocalExecutor> executor_;
 };
 

@@ -14,11 +14,21 @@ namespace quire {
 class OpProfile;
 class ThreadPool;
 
+// Variants of kernels, of which one is faster on some processors and another on others. They give the same
+// bits. exec/kernel_tuner.h chooses by measuring.
+struct KernelTuning {
+  // Integer products of a few rows prefetch weights into the L2 cache, not into L1.
+  bool prefetch_into_l2 = true;
+
+  friend bool operator==(const KernelTuning&, const KernelTuning&) = default;
+};
+
 // The context that an op runs in. Owned by the executor; used by one step at a time.
 struct OpContext {
   ThreadPool* pool = nullptr;      // null = run on the calling thread only
   std::span<std::byte> workspace;  // at least OpTable::workspace_bytes(); contents do not outlive a call
   OpProfile* profile = nullptr;    // where a profiling table records its calls (ops/profile.h)
+  KernelTuning tuning = {};
 };
 
 // The least work that a call of an op must do.

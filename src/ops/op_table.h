@@ -73,6 +73,7 @@ struct OpTable {
 
   OpEntries<AllOps> ops = {};
   bool checks_shapes = false;  // run() calls the op's check first
+  bool has_variants = false;   // the kernels follow OpContext::tuning
 
   template <class Args>
   void run(const OpContext& ctx, const Args& args) const {

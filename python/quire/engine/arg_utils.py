@@ -98,6 +98,7 @@ class EngineArgs:
     stream_interval: int = 1
     threads: int | None = None
     activation_dtype: str = "auto"
+    kernel_tuning: str = "measure"
     weight_cache: str | None = None
     kv_disk_cache: str | None = None
     kv_disk_cache_size: int | None = None
@@ -177,7 +178,8 @@ class EngineArgs:
             "generation_config": "none" if self.generation_config == "vllm" else self.generation_config,
         }
         for name in ("long_prefill_token_threshold", "max_num_partial_prefills", "scheduling_policy",
-                     "preemption_mode", "max_logprobs", "logprobs_mode", "activation_dtype"):
+                     "preemption_mode", "max_logprobs", "logprobs_mode", "activation_dtype",
+                     "kernel_tuning"):
             options[name] = getattr(self, name)
         if self.max_model_len not in (None, "auto", -1):
             options["max_model_len"] = self.max_model_len

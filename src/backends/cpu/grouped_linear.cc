@@ -149,7 +149,8 @@ void run(const CpuKernels& kernels, const OpContext& ctx, const ops::GroupedLine
         return SmallProduct{.w = *op.matrices[static_cast<size_t>(g)],
                             .out = row_slice(op.out, begin, end),
                             .x = op.rows.empty() ? row_slice(op.x, begin, end) : op.x,
-                            .rows = op.rows.empty() ? nullptr : op.rows.data() + begin};
+                            .rows = op.rows.empty() ? nullptr : op.rows.data() + begin,
+                            .tuning = ctx.tuning};
       });
 }
 
@@ -160,7 +161,8 @@ void run(const CpuKernels& kernels, const OpContext& ctx, const ops::BatchedLine
         const PackedLinear& w = *op.matrices[static_cast<size_t>(i)];
         return SmallProduct{.w = w,
                             .out = column_slice(op.out, i * w.n, (i + 1) * w.n),
-                            .x = column_slice(op.x, i * w.k, (i + 1) * w.k)};
+                            .x = column_slice(op.x, i * w.k, (i + 1) * w.k),
+                            .tuning = ctx.tuning};
       });
 }
 

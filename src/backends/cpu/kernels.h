@@ -54,6 +54,12 @@ struct Gate {
   Act act = kActNone;
 };
 
+// How kernels of integer products prefetch weights that a single pass reads.
+struct WeightPrefetch {
+  int64_t bytes;  // distance
+  bool into_l2;   // not into L1
+};
+
 struct LinearArgs {
   const void* x;     // [rows, k] float32, or the output of CpuKernels::prepare_x
   int64_t x_stride;  // in float32 elements, or in 32-bit pairs
@@ -105,6 +111,7 @@ struct IntLinearArgs {
   int64_t second_level_at;  // kInt4TwoLevel: offset in a group of the second-level scales, one per in.unit
                             // elements
   const std::byte* next;    // memory to prefetch while many rows are multiplied; null = the next panel
+  WeightPrefetch prefetch;  // with few rows
   int64_t n;
   float* out;  // as in LinearArgs
   int64_t out_stride;
@@ -212,8 +219,9 @@ struct QuantizedIntArgs {
   IntActivations in;      // zero_point is 1 if the weights have mins or zero points per group
   int32_t zero_point;  // the initial sum of an exact-accumulation block is the sum of its activations times
                        // this: the offset of the multiplied integers
-  const uint8_t* numbers;  // [16] 128 + the integer that each code represents; only for types with a table
-  float step;              // the value of 1 in the integers of a table
+  const uint8_t* numbers;   // [16] 128 + the integer that each code represents; only for types with a table
+  float step;               // the value of 1 in the integers of a table
+  WeightPrefetch prefetch;  // with few rows
 };
 
 // Maximum number of query rows, over all KV heads, in one call of attend_split; a multiple of the kernels'

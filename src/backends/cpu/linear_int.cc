@@ -111,8 +111,11 @@ PackedLinear pack_linear_int(const CpuKernels& kernels, const OpContext& ctx,
 
 namespace {
 
-IntLinearArgs make_args(const CpuKernels& kernels, const IntLayout& at, const ops::Linear& op,
-                        int64_t first) {
+// Prefetch distance, in bytes, if a single run reads the weights.
+constexpr int64_t kIntPrefetchBytes = 12288;
+
+IntLinearArgs make_args(const CpuKernels& kernels, const KernelTuning& tuning, const IntLayout& at,
+                        const ops::Linear& op, int64_t first) {
   return {
       .in = {.x = op.x.row<float>(first),
              .x_stride = op.x.row_stride,
@@ -130,6 +133,7 @@ IntLinearArgs make_args(const CpuKernels& kernels, const IntLayout& at, const op
       .group = at.group,
       .second_level_at = IntLayout::kSecondLevelAt,
       .next = nullptr,
+      .prefetch = {kIntPrefetchBytes, tuning.prefetch_into_l2},
       .n = op.w.n,
       .out = op.out.row<float>(first),
       .out_stride = op.out.row_stride,
@@ -205,7 +209,7 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const ops::Line
       const RowRoom room = row_room(ctx.workspace.subspan(static_cast<size_t>(thread_panels)), row_bytes, m);
       std::byte* begin = room.begin - thread_panels;
       for (int64_t first = 0; first < m; first += room.max_rows) {
-        const IntLinearArgs args = make_args(kernels, at, op, first);
+        const IntLinearArgs args = make_args(kernels, ctx.tuning, at, op, first);
         multiply_folded(kernels, ctx, at, wide, args, std::min(room.max_rows, m - first), begin, room.begin);
       }
       return;
@@ -215,7 +219,7 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const ops::Line
   for (int64_t first = 0; first < m; first += scratch.max_rows) {
     const int64_t rows = std::min(scratch.max_rows, m - first);
     const Blocks blocks(rows, kernels.int_block_rows);
-    IntLinearArgs args = make_args(kernels, at, op, first);
+    IntLinearArgs args = make_args(kernels, ctx.tuning, at, op, first);
     if (!float_activations) quantize_activations(kernels, ctx, blocks, scratch.begin, args.in);
     const auto kernel = float_activations ? kernels.linear_int_float[kind] : kernels.linear_int[kind];
     const auto bytes = static_cast<int64_t>(float_activations ? sizeof(float) : sizeof(int8_t));
@@ -242,7 +246,7 @@ void int_prepare(const CpuKernels& kernels, const SmallProduct& product, std::by
   const TensorView x = gather(product, memory);
   if (product.w.format.activations == ActivationFormat::kFloat) return;
   const IntLayout at(product.w.format, product.w.k);
-  IntActivations in = make_args(kernels, at, as_linear(product, x), 0).in;
+  IntActivations in = make_args(kernels, product.tuning, at, as_linear(product, x), 0).in;
   const Blocks blocks(product.m(), kernels.int_block_rows);
   place_activations(product.m(), memory + gathered_bytes(product), in);
   for (int64_t b = 0; b < blocks.count; ++b) kernels.quantize_rows(in, blocks.first(b), blocks.size(b));
@@ -252,7 +256,8 @@ void int_multiply(const CpuKernels& kernels, const SmallProduct& product, std::b
                   int64_t end) {
   const IntLayout at(product.w.format, product.w.k);
   const bool floats = product.w.format.activations == ActivationFormat::kFloat;
-  IntLinearArgs args = make_args(kernels, at, as_linear(product, gathered(product, memory)), 0);
+  IntLinearArgs args =
+      make_args(kernels, product.tuning, at, as_linear(product, gathered(product, memory)), 0);
   if (!floats) place_activations(product.m(), memory + gathered_bytes(product), args.in);
   const auto kernel = (floats ? kernels.linear_int_float : kernels.linear_int)[kind_of(at)];
   const Blocks blocks(product.m(), kernels.int_block_rows);

@@ -80,10 +80,13 @@ void multiply_floats(const CpuKernels& kernels, const OpContext& ctx, const Quan
 // The integers that integer products look up, with an offset of 128.
 using BiasedNumbers = std::array<uint8_t, 16>;
 
+// Prefetch distance, in bytes, of integer products of a few rows.
+constexpr int64_t kQuantizedIntPrefetchBytes = 6144;
+
 // The arguments of the same products with activations as integers; those are not placed yet.
-QuantizedIntArgs make_int_args(const CpuKernels& kernels, const QuantLayout& at, const IntBlocking& units,
-                               const IntegerValues& numbers, const QuantizedMatrixArgs& args, int64_t slices,
-                               BiasedNumbers& biased) {
+QuantizedIntArgs make_int_args(const CpuKernels& kernels, const KernelTuning& tuning, const QuantLayout& at,
+                               const IntBlocking& units, const IntegerValues& numbers,
+                               const QuantizedMatrixArgs& args, int64_t slices, BiasedNumbers& biased) {
   // Offset of the stored integers.
   const int32_t bias = numbers.table ? kernels.int8_zero : at.bits == 8 ? kernels.int8_zero - 128 : 0;
   const int32_t zero = bias + (numbers.table || at.format.group_zero_points ? 0 : at.format.zero_point);
@@ -104,6 +107,7 @@ QuantizedIntArgs make_int_args(const CpuKernels& kernels, const QuantLayout& at,
       .zero_point = shifted ? zero : 1,
       .numbers = biased.data(),
       .step = numbers.step,
+      .prefetch = {kQuantizedIntPrefetchBytes, tuning.prefetch_into_l2},
   };
 }
 
@@ -112,7 +116,7 @@ void multiply_integers(const CpuKernels& kernels, const OpContext& ctx, const Qu
                        const IntBlocking& units, const IntegerValues& numbers,
                        const QuantizedMatrixArgs& args, int64_t rows, int64_t slices, std::byte* scratch) {
   BiasedNumbers biased;
-  QuantizedIntArgs own = make_int_args(kernels, at, units, numbers, args, slices, biased);
+  QuantizedIntArgs own = make_int_args(kernels, ctx.tuning, at, units, numbers, args, slices, biased);
   const Blocks blocks(rows, kernels.int_block_rows / slices);
   quantize_activations(kernels, ctx, blocks, scratch, own.in);
   const auto kernel = kernels.linear_quantized_int[numbers.table ? 1 : 0][at.bits];
@@ -205,8 +209,9 @@ struct SmallQuantized {
     return made;
   }
   // With activations at `codes`.
-  QuantizedIntArgs int_args(const CpuKernels& kernels, const QuantizedMatrixArgs& of, std::byte* codes) {
-    QuantizedIntArgs made = make_int_args(kernels, at, units, *whole, of, slices, biased);
+  QuantizedIntArgs int_args(const CpuKernels& kernels, const KernelTuning& tuning,
+                            const QuantizedMatrixArgs& of, std::byte* codes) {
+    QuantizedIntArgs made = make_int_args(kernels, tuning, at, units, *whole, of, slices, biased);
     place_activations(rows, codes, made.in);
     return made;
   }
@@ -223,8 +228,10 @@ void quantized_prepare(const CpuKernels& kernels, const SmallProduct& product, s
   const TensorView x = gather(product, memory);
   SmallQuantized small(product);
   if (!small.whole) return;
-  const IntActivations in =
-      small.int_args(kernels, small.args(kernels, product, x), memory + gathered_bytes(product)).in;
+  const IntActivations in = small
+                                .int_args(kernels, product.tuning, small.args(kernels, product, x),
+                                          memory + gathered_bytes(product))
+                                .in;
   const auto round = small.slices == 1 ? kernels.quantize_rows : kernels.split_rows;
   const Blocks blocks = small.blocks(kernels);
   for (int64_t b = 0; b < blocks.count; ++b) round(in, blocks.first(b), blocks.size(b));
@@ -240,7 +247,8 @@ void quantized_multiply(const CpuKernels& kernels, const SmallProduct& product, 
     return each_few(size, begin, end,
                     [&](int64_t from, int64_t to) { kernel(args, 0, small.rows, from, to); });
   }
-  const QuantizedIntArgs own = small.int_args(kernels, args, memory + gathered_bytes(product));
+  const QuantizedIntArgs own =
+      small.int_args(kernels, product.tuning, args, memory + gathered_bytes(product));
   const auto kernel = kernels.linear_quantized_int[small.whole->table ? 1 : 0][small.at.bits];
   each_panel(small.blocks(kernels), size, begin, end,
              [&](const IntBlocks& some, int64_t from, int64_t to) { kernel(own, some, from, to); });

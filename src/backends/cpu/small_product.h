@@ -16,6 +16,7 @@ struct SmallProduct {
   TensorView out;                 // [m, w.out_columns()]
   TensorView x;                   // [any, w.k]
   const int32_t* rows = nullptr;  // [m]: the rows of x that are multiplied; null = its first m rows
+  KernelTuning tuning = {};
 
   int64_t m() const { return out.rows(); }
   int64_t row(int64_t i) const { return rows == nullptr ? i : rows[i]; }

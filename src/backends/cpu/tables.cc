@@ -79,6 +79,7 @@ struct Bound {
     t.keeps_sparse_24 = keeps_sparse_24;
     t.packed_bytes = packed_bytes;
     t.pack_linear = pack_linear;
+    t.has_variants = true;
     for_each_op(AllOps{}, [&t]<class Args>() {
       if constexpr (HasKernel<Args>) t.set<Args>(run<Args>);
     });

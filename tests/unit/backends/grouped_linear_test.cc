@@ -19,7 +19,6 @@ namespace {
 
 using test::random_tensor;
 using test::RandomCodes;
-using test::same_row;
 using test::same_rows;
 using test::TestContext;
 using test::TestTensor;

@@ -114,6 +114,10 @@ TEST(LinearInt, AllLevelsGiveTheBitsOfTheReference) {
         const TestTensor out(DType::kF32, {c.m, c.n}, 2);
         isa.table->run(ctx, ops::Linear{.out = out, .x = x, .w = packed});
         ASSERT_TRUE(same_rows(out, want));
+        OpContext other = ctx;
+        other.tuning.prefetch_into_l2 = !other.tuning.prefetch_into_l2;
+        isa.table->run(other, ops::Linear{.out = out, .x = x, .w = packed});
+        ASSERT_TRUE(same_rows(out, want));
         for (int64_t r = 0; r < c.m; ++r) {
           for (int64_t i = c.n; i < out.view().row_stride; ++i) ASSERT_TRUE(std::isnan(out.get(r, i)));
         }

@@ -196,6 +196,10 @@ TEST(LinearQuantized, AllLevelsGiveTheBitsOfTheReference) {
         set_bias(false);
         isa.table->run(ctx, ops::Linear{.out = out, .x = x, .w = packed});
         ASSERT_TRUE(same_rows(out, want));
+        OpContext other = ctx;
+        other.tuning.prefetch_into_l2 = !other.tuning.prefetch_into_l2;
+        isa.table->run(other, ops::Linear{.out = out, .x = x, .w = packed});
+        ASSERT_TRUE(same_rows(out, want));
         for (int64_t r = 0; r < c.m; ++r) {
           for (int64_t j = c.n; j < out.view().row_stride; ++j) ASSERT_TRUE(std::isnan(out.get(r, j)));
         }

@@ -6,8 +6,15 @@
 // nor on the instruction set. Sums and results stay in registers: storing and reloading results after every
 // block would cost up to a third of the time of the products.
 
-// Prefetch distance, in bytes, if a single run reads the weights.
-constexpr int64_t kIntPrefetchBytes = 12288;
+// Prefetches a line of weights. Always inlined: GCC considers a function that only prefetches to have no
+// effect and removes its calls.
+__attribute__((always_inline)) inline void prefetch_weights(const void* line, bool into_l2) {
+  if (into_l2) {
+    _mm_prefetch(static_cast<const char*>(line), _MM_HINT_T1);
+  } else {
+    _mm_prefetch(static_cast<const char*>(line), _MM_HINT_T0);
+  }
+}
 
 template <int kKind>
 constexpr bool kIsInt8 = kKind == kInt8Rows || kKind == kInt8Groups;
@@ -37,11 +44,12 @@ void multiply_step(W w0, W w1, const int32_t* x, typename D::I (&sum)[kRows][2])
 // cache, so the runs of the first block prefetch the next panel, a part each.
 enum IntPrefetch : int { kPrefetchNothing, kPrefetchOwn, kPrefetchNext };
 
-// kPrefetchNext: bytes prefetched per line of weights and per group header.
 struct IntAhead {
-  const uint8_t* at;
-  int64_t of_line;  // in bytes
-  int64_t of_header;
+  WeightPrefetch own = {};  // kPrefetchOwn
+  // kPrefetchNext: memory, and bytes prefetched per line of weights and per group header.
+  const uint8_t* at = nullptr;
+  int64_t of_line = 0;
+  int64_t of_header = 0;
 
   void prefetch(int64_t bytes) {
     // The adjacent-line prefetcher fetches the second line of a pair if the memory system is otherwise idle.
@@ -53,22 +61,22 @@ struct IntAhead {
 inline IntAhead int_ahead(const IntLinearArgs& a, int64_t panel, int64_t run, int64_t runs) {
   // a.next is an int4 panel. a.panel_bytes is the size of a panel after conversion to int8, twice as large.
   if (a.next != nullptr)
-    return {reinterpret_cast<const uint8_t*>(a.next) + run * (a.panel_bytes / 2 / runs), 64 / runs, 0};
+    return {{}, reinterpret_cast<const uint8_t*>(a.next) + run * (a.panel_bytes / 2 / runs), 64 / runs, 0};
   const auto* next = reinterpret_cast<const uint8_t*>(a.weights + (panel + 1) * a.panel_bytes);
-  return {next + run * (a.panel_bytes / runs), 128 / runs, a.header_bytes / runs};
+  return {{}, next + run * (a.panel_bytes / runs), 128 / runs, a.header_bytes / runs};
 }
 
-// kPrefetchOwn: prefetches each line into L1. Always inlined: GCC considers a function that only prefetches
-// to have no effect and removes its calls.
-__attribute__((always_inline)) inline void prefetch_own(const void* begin, int64_t bytes) {
+// kPrefetchOwn: prefetches each line.
+__attribute__((always_inline)) inline void prefetch_own(const void* begin, int64_t bytes,
+                                                        const WeightPrefetch& prefetch) {
   for (int64_t i = 0; i < bytes; i += 64)
-    _mm_prefetch(static_cast<const char*>(begin) + kIntPrefetchBytes + i, _MM_HINT_T0);
+    prefetch_weights(static_cast<const char*>(begin) + prefetch.bytes + i, prefetch.into_l2);
 }
 
 template <IntPrefetch kPrefetch>
 __attribute__((always_inline)) inline void prefetch_header(const IntLinearArgs& a, const std::byte* group,
                                                            IntAhead& ahead) {
-  if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(group, a.header_bytes);
+  if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(group, a.header_bytes, ahead.own);
   if constexpr (kPrefetch == kPrefetchNext) ahead.prefetch(ahead.of_header);
 }
 
@@ -81,7 +89,7 @@ __attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, i
   using I = typename D::I;
   constexpr int kNext = D::kLanes * 4;
   const auto prefetch_line = [&](const uint8_t* line) __attribute__((always_inline)) {
-    if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(line, 2 * kNext);
+    if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(line, 2 * kNext, ahead.own);
     if constexpr (kPrefetch == kPrefetchNext) ahead.prefetch(ahead.of_line);
   };
   // With few rows, two sums per result, so that consecutive products do not wait for each other.
@@ -313,7 +321,8 @@ void linear_int(const IntLinearArgs& a, const IntBlock& at, int64_t panel) {
   for (int64_t i = 0; i < runs; ++i) {
     const int64_t first = at.rows * i / runs;
     // Computed only if needed: its divisions take as long as several products.
-    const IntAhead ahead = prefetch == kPrefetchNext ? int_ahead(a, panel, i, runs) : IntAhead{};
+    const IntAhead ahead =
+        prefetch == kPrefetchNext ? int_ahead(a, panel, i, runs) : IntAhead{.own = a.prefetch};
     multiply_run<D, kKind, D::kIntRows>(a, at, first, at.rows * (i + 1) / runs - first, panel, prefetch,
                                         ahead);
   }

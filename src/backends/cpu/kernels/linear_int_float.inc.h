@@ -67,8 +67,7 @@ void multiply_int_float(const IntLinearArgs& a, int64_t row, int64_t panel, int6
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) part[r][0] = part[r][1] = V::narrow_zero();
       for (int64_t i = 0; i < depth; i += kStep) {
-        _mm_prefetch(reinterpret_cast<const char*>(codes + kIntPrefetchBytes), _MM_HINT_T0);
-        _mm_prefetch(reinterpret_cast<const char*>(codes + kIntPrefetchBytes + 64), _MM_HINT_T0);
+        prefetch_own(codes, 128, a.prefetch);
         if constexpr (kIsInt8<kKind>) {
           const I line[2] = {D::load(codes), D::load(codes + kNext)};
           multiply_line<D, kKind, kRows>(line, zero_points, x, depth - i, part);

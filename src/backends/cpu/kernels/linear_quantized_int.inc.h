@@ -23,20 +23,21 @@ struct UnitRun {
 };
 
 // Prefetch distances, in bytes, to a later location of the same kind.
-constexpr int64_t kQuantizedIntPrefetchBytes = 6144;
 struct QuantizedAhead {
   int64_t codes;
   int64_t header;
+  bool into_l2;
 };
 
 // Distances to later blocks along K.
 inline QuantizedAhead quantized_ahead(const QuantizedIntArgs& a) {
   constexpr int64_t kLongest = 16384;
   const QuantizedMatrixArgs& m = a.m;
-  const int64_t codes = (kQuantizedIntPrefetchBytes + m.block_bytes - 1) / m.block_bytes * m.block_bytes;
+  const int64_t distance = a.prefetch.bytes;
+  const int64_t codes = (distance + m.block_bytes - 1) / m.block_bytes * m.block_bytes;
   // Headers are read one run ahead.
   const int64_t header = (kRunUnits * a.in.unit + m.block - 1) / m.block * m.block_bytes + codes;
-  return {codes <= kLongest ? codes : kQuantizedIntPrefetchBytes, header};
+  return {codes <= kLongest ? codes : distance, header, a.prefetch.into_l2};
 }
 
 // Position of a run in a panel.
@@ -143,7 +144,7 @@ __attribute__((noinline)) void next_run(const QuantizedIntArgs& a, UnitPlace& pl
     const int64_t depth = last ? m.k - at.block_begin : m.block;
     const std::byte* codes = at.block + header.codes;
     // Prefetches the header of a later block or, if a block is a full row, a later part of its own header.
-    const bool long_header = header.codes > kQuantizedIntPrefetchBytes;
+    const bool long_header = header.codes > a.prefetch.bytes;
     for (int64_t l = 0; at.in_block == 0 && !long_header && l < header.codes; l += 64)
       _mm_prefetch(reinterpret_cast<const char*>(at.block + ahead + l), _MM_HINT_T0);
     N scale[2];
@@ -273,7 +274,7 @@ __attribute__((always_inline)) inline void multiply_chunks(const std::byte* four
                                                            int64_t panel_bytes, int64_t lane,
                                                            typename D::I numbers, const int32_t* x,
                                                            typename D::I (&sum)[kPanels][kRows][2][kSums],
-                                                           int64_t ahead) {
+                                                           const QuantizedAhead& ahead) {
   const auto chunk = [&](const std::byte* from, int which) __attribute__((always_inline)) {
     constexpr int kBytes = 32 * kBits;
     typename D::I quads[kPanels][2][2];
@@ -281,7 +282,7 @@ __attribute__((always_inline)) inline void multiply_chunks(const std::byte* four
     for (int p = 0; p < kPanels; ++p) {
       const std::byte* own = from + p * panel_bytes;
       for (int l = (kBytes * which + 63) / 64 * 64; l < kBytes * (which + 1); l += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(own + ahead + l), _MM_HINT_T0);
+        prefetch_weights(own + ahead.codes + l, ahead.into_l2);
       load_codes<C, kBits>(own, which, lane, quads[p][0]);
       load_codes<C, kBits>(own, which, lane + D::kLanes, quads[p][1]);
     }
@@ -357,7 +358,7 @@ void multiply_quantized(const QuantizedIntArgs& a, int64_t row, int64_t panel, i
       }
       multiply_chunks<D, C, kBits, kTable, kLines, kPanels, kSums>(run[0].codes[u], run[0].chunk[u],
                                                                    run[0].num_chunks[u], a.m.panel_bytes,
-                                                                   lane, numbers, x, sum, ahead.codes);
+                                                                   lane, numbers, x, sum, ahead);
       x += run[0].num_chunks[u] * 2 * kLines;
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) {
