@@ -191,6 +191,7 @@ int main(int argc, char** argv) {
     register_isa(isa);
     register_quantized(isa);
     register_attention(isa);
+    register_experts(isa);
   }
   benchmark::Initialize(&argc, argv);
   benchmark::AddCustomContext("threads", std::to_string(pool().num_threads()));
