@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <memory>
 #include <random>
 #include <vector>
 
@@ -12,7 +13,7 @@
 namespace quire {
 namespace {
 
-void run(benchmark::State& bench, const SamplingParams& params) {
+void run(benchmark::State& bench, const SamplingParams& params, int num_bad_words = 0) {
   const auto vocab_size = static_cast<int32_t>(bench.range(0));
   std::mt19937 generator(1);
   std::normal_distribution<float> normal(0.0F, static_cast<float>(bench.range(1)));
@@ -22,7 +23,10 @@ void run(benchmark::State& bench, const SamplingParams& params) {
   std::vector<TokenId> prompt(1000);
   std::generate(prompt.begin(), prompt.end(),
                 [&] { return static_cast<TokenId>(generator() % static_cast<uint32_t>(vocab_size)); });
-  const SamplingState state(params, prompt, {}, 7, 0, vocab_size);
+  auto words = std::make_shared<SamplingWords>();
+  for (int i = 0; i < num_bad_words; ++i) words->bad_words.push_back({i + 1, i + 2});
+  SamplingState state(params, prompt, {}, 7, 0, vocab_size, words);
+  state.append(50);
   int64_t position = 0;
   for (auto _ : bench) {
     auto outcome = sample_token(logits, state, position, workspace);
@@ -65,8 +69,47 @@ void repetition_penalty(benchmark::State& bench) {
   run(bench, params);
 }
 
+void typical_p_09(benchmark::State& bench) {
+  SamplingParams params;
+  params.typical_p = 0.9F;
+  run(bench, params);
+}
+void top_n_sigma_1(benchmark::State& bench) {
+  SamplingParams params;
+  params.top_n_sigma = 1.0F;
+  run(bench, params);
+}
+void dynatemp(benchmark::State& bench) {
+  SamplingParams params;
+  params.dynatemp_range = 0.5F;
+  run(bench, params);
+}
+void xtc(benchmark::State& bench) {
+  SamplingParams params;
+  params.xtc_probability = 1.0F;
+  run(bench, params);
+}
+void mirostat_2(benchmark::State& bench) {
+  SamplingParams params;
+  params.mirostat_mode = 2;
+  run(bench, params);
+}
+void min_keep_5_top_p_095(benchmark::State& bench) {
+  SamplingParams params = make(1.0F, 0.95F, 0);
+  params.min_keep = 5;
+  run(bench, params);
+}
+void dry(benchmark::State& bench) {
+  SamplingParams params;
+  params.dry_multiplier = 0.8F;
+  run(bench, params);
+}
+void bad_words_100(benchmark::State& bench) {
+  run(bench, {}, 100);
+}
+
 void sizes(benchmark::internal::Benchmark* bench) {
-  bench->ArgsProduct({{4096, 32000, 151936}, {2, 5}})
+  bench->ArgsProduct({{4096, 32000, 151936, 262144}, {2, 5}})
       ->ArgNames({"vocab", "spread"})
       ->Unit(benchmark::kMicrosecond);
 }
@@ -78,6 +121,14 @@ BENCHMARK(top_p_095)->Apply(sizes);
 BENCHMARK(top_k_50_top_p_095)->Apply(sizes);
 BENCHMARK(logprobs_5)->Apply(sizes);
 BENCHMARK(repetition_penalty)->Apply(sizes);
+BENCHMARK(typical_p_09)->Apply(sizes);
+BENCHMARK(top_n_sigma_1)->Apply(sizes);
+BENCHMARK(dynatemp)->Apply(sizes);
+BENCHMARK(xtc)->Apply(sizes);
+BENCHMARK(mirostat_2)->Apply(sizes);
+BENCHMARK(min_keep_5_top_p_095)->Apply(sizes);
+BENCHMARK(dry)->Apply(sizes);
+BENCHMARK(bad_words_100)->Apply(sizes);
 
 }  // namespace
 }  // namespace quire

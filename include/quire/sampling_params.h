@@ -40,6 +40,15 @@ struct StructuredOutputs {
   friend bool operator==(const StructuredOutputs&, const StructuredOutputs&) = default;
 };
 
+// Ends an output whose last tokens are a pattern that repeats (vLLM: RepetitionDetectionParams).
+struct RepetitionDetection {
+  int32_t max_pattern_size = 0;  // tokens of the longest pattern that is looked for; 0 = off
+  int32_t min_pattern_size = 0;  // tokens of the shortest one; 0 = 1
+  int32_t min_count = 0;         // the pattern stands this many times in a row, at least 2
+
+  friend bool operator==(const RepetitionDetection&, const RepetitionDetection&) = default;
+};
+
 struct SamplingParams {
   int32_t n = 1;             // number of outputs
   int32_t max_tokens = 16;   // maximum number of generated tokens; 0 = score the prompt only (with echo)
@@ -60,6 +69,32 @@ struct SamplingParams {
   std::optional<int32_t> prompt_logprobs;             // same for prompt tokens; disables prefix cache lookups
   std::vector<std::pair<TokenId, float>> logit_bias;  // added to the logits, each in [-100, 100]
   std::vector<TokenId> allowed_token_ids;             // empty = all
+  // These tokens, in this order, take the place of the most likely ones in `logprobs` and `prompt_logprobs`.
+  std::vector<TokenId> logprob_token_ids;
+  std::vector<TokenId> prompt_logprob_token_ids;
+  // Texts that the output does not contain: as tokens, with and without a leading blank, the last token of a
+  // text is excluded after the tokens before it.
+  std::vector<std::string> bad_words;
+  RepetitionDetection repetition_detection;
+
+  // Samplers of llama.cpp. With temperature 0 only DRY has an effect.
+  float typical_p = 1.0F;       // (0, 1]; locally typical sampling
+  float top_n_sigma = 0.0F;     // keeps logits of at least maximum - top_n_sigma * deviation; 0 or less = off
+  int32_t min_keep = 0;         // min_p, typical_p, top_p and XTC leave at least this many tokens
+  float dynatemp_range = 0.0F;  // >= 0; the entropy sets a temperature in temperature -/+ this; 0 = off
+  float dynatemp_exponent = 1.0F;  // >= 0
+  float xtc_probability = 0.0F;    // [0, 1]; how often XTC applies; 0 = off
+  float xtc_threshold = 0.1F;      // [0, 1]; of the tokens of at least this probability, the last one remains
+  float dry_multiplier = 0.0F;     // >= 0; penalty of tokens that prolong a repetition; 0 = off
+  float dry_base = 1.75F;          // >= 1; penalty = multiplier * base^(length - allowed length)
+  int32_t dry_allowed_length = 2;
+  int32_t dry_penalty_last_n = -1;  // tokens in which repetitions are looked for; -1 = all, 0 = off
+  std::vector<std::string> dry_sequence_breakers = {"\n", ":", "\"", "*"};  // repetitions do not cross them
+  int32_t mirostat_mode = 0;  // 0 = off; 2 = Mirostat 2, which takes the place of all truncating steps
+  float mirostat_tau = 5.0F;  // >= 0; its surprise in bits
+  float mirostat_eta = 0.1F;  // [0, 1]; its learning rate
+  // Names of the steps to apply, in this order; empty = all, in the default order. docs/sampling.md
+  std::vector<std::string> samplers;
   // Beam search instead of sampling. Keeps `beam_width` active beams and returns the `n` finished hypotheses
   // with the highest cumulative log-probability / length^length_penalty. Temperature, top-p, top-k, min-p,
   // penalties and stop strings are not supported, and outputs are not streamed.
@@ -72,6 +107,10 @@ struct SamplingParams {
   bool spaces_between_special_tokens = true;
 
   bool greedy() const { return temperature < 1e-5F; }
+  bool wants_logprobs() const { return logprobs.has_value() || !logprob_token_ids.empty(); }
+  bool wants_prompt_logprobs() const {
+    return prompt_logprobs.has_value() || !prompt_logprob_token_ids.empty();
+  }
   // Number of sequences that run at the same time for this request.
   int32_t num_sequences() const { return use_beam_search && beam_width > n ? beam_width : n; }
 };

@@ -13,6 +13,7 @@
 #include "contract/output_constraint.h"
 #include "contract/pooling.h"
 #include "contract/sampling_params.h"
+#include "contract/sampling_words.h"
 
 namespace quire {
 
@@ -32,6 +33,7 @@ struct Request {
   uint64_t seed = 0;                   // seed of the samples
   double arrival = 0.0;                // seconds on the clock that Scheduler::schedule() is given
   std::vector<TokenId> end_token_ids;  // end-of-sequence tokens of the model
+  SharedSamplingWords words;           // bad words and sequence breakers of `sampling`
 };
 
 // The rule for the length of a prompt. generates: at least one token follows it.

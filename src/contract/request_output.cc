@@ -14,6 +14,8 @@ const char* to_string(FinishReason reason) {
       return "abort";
     case FinishReason::kError:
       return "error";
+    case FinishReason::kRepetition:
+      return "repetition";
   }
   return "";
 }

@@ -15,9 +15,10 @@
 
 namespace quire {
 
-enum class FinishReason { kNone, kStop, kLength, kAbort, kError };
+enum class FinishReason { kNone, kStop, kLength, kAbort, kError, kRepetition };
 
-const char* to_string(FinishReason reason);  // "stop", "length", "abort", "error"; "" for kNone
+// "stop", "length", "abort", "error", "repetition"; "" for kNone
+const char* to_string(FinishReason reason);
 
 // The new tokens and text of one sample since the last RequestOutput.
 struct CompletionDelta {

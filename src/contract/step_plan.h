@@ -11,6 +11,7 @@
 #include "contract/output_constraint.h"
 #include "contract/pooling.h"
 #include "contract/sampling_params.h"
+#include "contract/sampling_words.h"
 
 namespace quire {
 
@@ -24,6 +25,7 @@ struct SequenceInit {
   uint64_t seed = 0;            // random numbers depend on it, on the sample's index and on the position
   int32_t adapter = 0;          // 0 = none
   SharedConstraint constraint;  // constraint on the output, with a state for each sequence
+  SharedSamplingWords words;    // bad words and sequence breakers of `sampling`
   std::optional<PoolingRequest> pooling;  // pool once the whole prompt is computed, instead of sampling
 };
 

@@ -20,6 +20,7 @@ struct PositionLogprobs {
   TokenLogprob chosen;
   int32_t rank = 0;               // rank of the token; 1 = most likely
   std::vector<TokenLogprob> top;  // most likely first; as many as the request asked for
+  bool given = false;             // `top` are the tokens that the request named, in its order
 };
 
 struct SampledToken {

@@ -17,6 +17,13 @@ inline void drop_sampling_defaults(SamplingParams& params) {
   params.repetition_penalty = neutral.repetition_penalty;
   params.presence_penalty = neutral.presence_penalty;
   params.frequency_penalty = neutral.frequency_penalty;
+  params.typical_p = neutral.typical_p;
+  params.top_n_sigma = neutral.top_n_sigma;
+  params.dynatemp_range = neutral.dynatemp_range;
+  params.xtc_probability = neutral.xtc_probability;
+  params.dry_multiplier = neutral.dry_multiplier;
+  params.mirostat_mode = neutral.mirostat_mode;
+  params.samplers = neutral.samplers;
 }
 
 }  // namespace quire

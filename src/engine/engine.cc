@@ -22,6 +22,7 @@
 #include "engine/engine_view.h"
 #include "engine/loader.h"
 #include "engine/request_admission.h"
+#include "engine/word_tokenizer.h"
 
 namespace quire {
 namespace {
@@ -145,6 +146,7 @@ struct Engine::Impl {
   std::atomic<int32_t> num_unstarted{0};  // the queue: submitted requests that have neither started nor ended
   EngineCore core;                        // engine thread only, once it runs
   ConstraintCompiler constraints;
+  WordTokenizer words;
   RequestAdmission admission;
 
   mutable std::mutex mutex;  // guards the mailbox, the snapshot and the failure, never the core
@@ -182,7 +184,8 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
            model->tokenizer.get(), metrics, model->info, config.seed, num_unstarted, hooks),
       constraints(model->tokenizer.get(), model->info.vocab_size, model->info.end_token_ids,
                   static_cast<size_t>(config.grammar_cache_size)),
-      admission(model->info, config, constraints, core, num_unstarted) {
+      words(model->tokenizer.get(), model->info.vocab_size),
+      admission(model->info, config, constraints, words, core, num_unstarted) {
   core.restore_disk(model->stored_blocks);
   model->stored_blocks = {};
   core.on_disk_outcome([this] {

@@ -75,6 +75,7 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
       success_stop(
           r.counter("request_success", "Samples that ended, by reason.", {{"finished_reason", "stop"}})),
       success_length(r.counter("request_success", "", {{"finished_reason", "length"}})),
+      success_repetition(r.counter("request_success", "", {{"finished_reason", "repetition"}})),
       success_abort(r.counter("request_success", "", {{"finished_reason", "abort"}})),
       success_error(r.counter("request_success", "", {{"finished_reason", "error"}})),
       log_lines_dropped(r.counter(
@@ -132,6 +133,9 @@ void EngineMetrics::observe_finished_sample(FinishReason reason, int32_t num_tok
       break;
     case FinishReason::kLength:
       success_length.add();
+      break;
+    case FinishReason::kRepetition:
+      success_repetition.add();
       break;
     case FinishReason::kAbort:
       success_abort.add();

@@ -49,6 +49,7 @@ struct EngineMetrics {
   Counter& generation_tokens;
   Counter& success_stop;
   Counter& success_length;
+  Counter& success_repetition;
   Counter& success_abort;
   Counter& success_error;
   Counter& log_lines_dropped;

@@ -8,6 +8,8 @@ namespace {
 // Number of last prompt tokens that the detokenizer needs to space the first generated token.
 constexpr size_t kDetokenizerContext = 32;
 
+constexpr const char* kRepetitionStop = "repetition_detected";  // the stop reason of vLLM
+
 std::span<const TokenId> tail(std::span<const TokenId> ids, size_t count) {
   return ids.size() <= count ? ids : ids.last(count);
 }
@@ -98,6 +100,7 @@ bool OutputProcessor::apply(const SequenceUpdate& update, double now) {
   } else if (update.finish_reason != FinishReason::kNone) {
     if (update.stop_token) delta.stop_reason = *update.stop_token;
     finish_sample(request, sample, delta, update.finish_reason);
+    if (update.finish_reason == FinishReason::kRepetition) delta.stop_reason = std::string(kRepetitionStop);
   }
   return stopped && update.finish_reason == FinishReason::kNone;
 }

@@ -19,9 +19,11 @@ Status RequestAdmission::admit(std::vector<Submission>& requests) {
 Status RequestAdmission::check_all(std::vector<Submission>& requests) {
   for (size_t i = 0; i < requests.size(); ++i) {
     Request& request = requests[i].request;
-    // The prompts of a call share their parameters, and so their constraint.
-    if (i > 0 && request.sampling.same_as(requests[i - 1].request.sampling) && request.constraint == nullptr)
-      request.constraint = requests[i - 1].request.constraint;
+    // The prompts of a call share their parameters, and so their constraint and words.
+    if (i > 0 && request.sampling.same_as(requests[i - 1].request.sampling)) {
+      if (request.constraint == nullptr) request.constraint = requests[i - 1].request.constraint;
+      request.words = requests[i - 1].request.words;
+    }
     Status status = check(request);
     if (status.ok()) continue;
     if (requests.size() == 1) return status;
@@ -44,7 +46,16 @@ Status RequestAdmission::check(Request& request) {
   }
   if (Status status = check_sampling(request.sampling); !status.ok()) return status;
   if (Status status = core_.check(request); !status.ok()) return status;
+  if (Status status = tokenize_words(request); !status.ok()) return status;
   return compile_constraint(request);
+}
+
+Status RequestAdmission::tokenize_words(Request& request) {
+  if (request.words != nullptr) return {};
+  Result<SharedSamplingWords> words = words_.tokenize(*request.sampling);
+  if (!words.ok()) return words.failure();
+  request.words = std::move(*words);
+  return {};
 }
 
 Status RequestAdmission::compile_constraint(Request& request) {

@@ -14,19 +14,21 @@
 #include "engine/engine_core.h"
 #include "engine/engine_types.h"
 #include "engine/request_batch.h"
+#include "engine/word_tokenizer.h"
 
 namespace quire {
 
 class RequestAdmission {
  public:
-  // model, constraints, core and num_unstarted, the number of requests in the queue (EngineCore), outlive
-  // this.
+  // model, constraints, words, core and num_unstarted, the number of requests in the queue (EngineCore),
+  // outlive this.
   RequestAdmission(const ModelInfo& model, const EngineConfig& config, ConstraintCompiler& constraints,
-                   EngineCore& core, std::atomic<int32_t>& num_unstarted)
+                   WordTokenizer& words, EngineCore& core, std::atomic<int32_t>& num_unstarted)
       : model_(model),
         max_logprobs_(config.max_logprobs),
         max_queued_(config.max_num_queued_requests),
         constraints_(constraints),
+        words_(words),
         core_(core),
         num_unstarted_(num_unstarted) {}
 
@@ -38,6 +40,7 @@ class RequestAdmission {
   Status check_all(std::vector<Submission>& requests);
   Status check(Request& request);
   Status compile_constraint(Request& request);
+  Status tokenize_words(Request& request);
   Status check_task(const Request& request) const;
   Status check_sampling(const SharedSamplingParams& params);
   Status enter_queue(int32_t count);
@@ -46,6 +49,7 @@ class RequestAdmission {
   int32_t max_logprobs_;
   int32_t max_queued_;
   ConstraintCompiler& constraints_;
+  WordTokenizer& words_;
   EngineCore& core_;
   std::atomic<int32_t>& num_unstarted_;
   std::mutex checked_mutex_;

@@ -78,7 +78,7 @@ void BatchBuilder::add_sequence(const ScheduledSequence& scheduled, int32_t inde
     throw Error(cat("internal error: the plan schedules sequence ", scheduled.seq, " up to token ", end,
                     ", it has ", record.tokens.size(), " tokens"));
   }
-  const bool wants_prompt_logprobs = record.sampling.params().prompt_logprobs.has_value();
+  const bool wants_prompt_logprobs = record.sampling.params().wants_prompt_logprobs();
   if (record.pooling) {
     pooled_parts_.push_back({index, static_cast<int32_t>(token_ids_.size()), begin, end,
                              static_cast<size_t>(end) == record.tokens.size()});

@@ -18,9 +18,9 @@ size_t kernel_workspace(const Model& model, const OpTable& ops, const ThreadPool
 }
 
 // Appends a generated token. Returns whether a constraint allows nothing after it.
-bool append(SequenceRecord& record, TokenId token) {
+bool append(SequenceRecord& record, TokenId token, float surprise = 0.0F) {
   record.tokens.push_back(token);
-  record.sampling.append(token);
+  record.sampling.append(token, surprise);
   if (!record.constrained) return false;
   ConstraintState& state = *record.constrained->state;
   return state.accept(token) && state.finished();
@@ -154,6 +154,7 @@ Result<TokenMask> LocalExecutor::allowed_tokens(SequenceRecord& record, int thre
 void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome,
                                 int thread) {
   outcome.sampled.clear();
+  outcome.surprises.clear();
   outcome.failure.clear();
   const SeqId seq = plan_->scheduled[static_cast<size_t>(row.scheduled)].seq;
   SequenceRecord& record = sequences_.at(seq);
@@ -161,8 +162,9 @@ void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, Ro
   SamplerWorkspace& workspace = sampler_workspaces_[static_cast<size_t>(thread)];
   const int64_t next = int64_t{row.position} + 1;
   if (row.prompt) {
-    auto prompt = position_logprobs(logits, record.tokens[static_cast<size_t>(next)], *params.prompt_logprobs,
-                                    workspace);
+    auto prompt =
+        position_logprobs(logits, record.tokens[static_cast<size_t>(next)],
+                          {params.prompt_logprobs.value_or(0), params.prompt_logprob_token_ids}, workspace);
     if (!prompt.ok()) {
       outcome.failure = prompt.failure().message;
       return;
@@ -197,6 +199,7 @@ void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, Ro
     token.seq = seq + i;
     token.token = drawn->token;
     token.logprob = drawn->logprob;
+    outcome.surprises.push_back(drawn->surprise);
     if (drawn->logprobs) token.logprobs.push_back(std::move(*drawn->logprobs));
   }
 }
@@ -219,8 +222,9 @@ void LocalExecutor::collect(const LogitRow& row, RowOutcome& outcome) {
     sequences_.fork(seq, child, static_cast<int32_t>(i));
     result_.forks.push_back({seq, child});
   }
-  for (auto& token : outcome.sampled) {
-    token.completes = append(sequences_.at(token.seq), token.token);
+  for (size_t i = 0; i < outcome.sampled.size(); ++i) {
+    SampledToken& token = outcome.sampled[i];
+    token.completes = append(sequences_.at(token.seq), token.token, outcome.surprises[i]);
     result_.sampled.push_back(std::move(token));
   }
 }

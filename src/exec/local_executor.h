@@ -60,6 +60,7 @@ class LocalExecutor : public Executor {
   // The result of one row of logits, written by the thread that processed it.
   struct RowOutcome {
     std::vector<SampledToken> sampled;  // one per sample that is forked here
+    std::vector<float> surprises;       // surprise of each sampled token
     PositionLogprobs prompt;
     std::string failure;
   };

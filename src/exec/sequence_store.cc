@@ -40,11 +40,13 @@ void SequenceStore::apply(const StepPlan& plan) {
 
 // The prompts of one request share its rules.
 SamplingState SequenceStore::sampling_state(const SequenceInit& init) {
-  if (const auto rules = last_rules_.lock();
-      rules != nullptr && rules->params.same_as(init.sampling) && last_end_token_ids_ == init.end_token_ids) {
+  if (const auto rules = last_rules_.lock(); rules != nullptr && rules->params.same_as(init.sampling) &&
+                                             rules->words == init.words &&
+                                             last_end_token_ids_ == init.end_token_ids) {
     return {rules, init.prompt_token_ids, init.seed, 0, vocab_size_};
   }
-  SamplingState state(init.sampling, init.prompt_token_ids, init.end_token_ids, init.seed, 0, vocab_size_);
+  SamplingState state(init.sampling, init.prompt_token_ids, init.end_token_ids, init.seed, 0, vocab_size_,
+                      init.words);
   last_rules_ = state.shared_rules();
   last_end_token_ids_ = init.end_token_ids;
   return state;

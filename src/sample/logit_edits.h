@@ -17,13 +17,17 @@ class LogitEdits {
   LogitEdits(const LogitEdits&) = delete;
   LogitEdits& operator=(const LogitEdits&) = delete;
 
-  // min_tokens, logit_bias, then repetition, frequency and presence penalty.
-  void apply(const SamplingState& state);
+  // bad_words, min_tokens, logit_bias, then repetition, frequency and presence penalty, then DRY.
+  void apply(const SamplingState& state, SamplerBuffers& buffers);
   bool any() const { return !log_.empty(); }
   void undo();
 
  private:
   void set(TokenId token, float value);
+  void exclude(TokenId token);
+  void exclude_bad_words(const SamplingState& state);
+  void apply_penalties(const SamplingState& state);
+  void apply_dry(const SamplingState& state, SamplerBuffers& buffers);
 
   std::span<float> logits_;      // [vocab_size]
   std::vector<LogitEdit>& log_;  // in order

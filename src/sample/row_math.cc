@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -106,6 +107,27 @@ QUIRE_INLINE double exp_pass(std::span<const float> values, float max, float sca
   return total;
 }
 
+// Adds up term(x) over the row, where term maps 16 lanes to 16 lanes. Lanes past the end are -inf.
+template <typename Term>
+QUIRE_INLINE double add_up(std::span<const float> values, const Term& term) {
+  double total = 0.0;
+  for (size_t begin = 0; begin < values.size(); begin += kRowBlock) {
+    const size_t end = std::min(begin + kRowBlock, values.size());
+    Floats sum{};
+    size_t i = begin;
+    for (; i + kLanes <= end; i += kLanes) sum += term(load(values.data() + i));
+    if (i < end) sum += term(load_padded(values.data() + i, end - i));
+    total += sum_lanes(sum);
+  }
+  return total;
+}
+
+// `value` in the lanes that are not -inf, otherwise 0.
+QUIRE_INLINE Floats if_finite(const Floats& x, const Floats& value) {
+  const Bits mask = reinterpret_cast<Bits>(x > splat(-kInfinity));
+  return reinterpret_cast<Floats>(reinterpret_cast<Bits>(value) & mask);
+}
+
 }  // namespace
 
 QUIRE_WIDE RowMax block_maxima(std::span<const float> values, float* block_max) {
@@ -139,6 +161,47 @@ QUIRE_WIDE double sum_exp(std::span<const float> values, float max, float scale,
 QUIRE_WIDE double weigh(std::span<const float> values, float max, float scale, float* weights,
                         double* block_sum) {
   return exp_pass<true>(values, max, scale, weights, block_sum);
+}
+
+QUIRE_WIDE RowWeights describe_weights(std::span<const float> values, float max, float scale,
+                                       double* block_sum) {
+  constexpr float kLowest = -1000.0F;  // weights are 0 long before; the product with infinity is not a number
+  RowWeights row;
+  row.sum = exp_pass<false>(values, max, scale, nullptr, block_sum);
+  const Floats tops = splat(max);
+  const Floats scales = splat(scale);
+  const double weighted = add_up(
+      values, [&](const Floats& value) __attribute__((always_inline)) {
+        const Floats x = quire::max((value - tops) * scales, splat(kLowest));
+        return x * exp2_lanes(x * splat(kLog2E));
+      });
+  row.mean = weighted / row.sum;
+  row.entropy = std::max(0.0, std::log(row.sum) - row.mean);
+  return row;
+}
+
+QUIRE_WIDE double deviation(std::span<const float> values, float max) {
+  const Floats tops = splat(max);
+  const Floats ones = splat(1.0F);
+  const double count = add_up(
+      values, [&](const Floats& value) __attribute__((always_inline)) { return if_finite(value, ones); });
+  const double sum = add_up(
+      values, [&](const Floats& value)
+                  __attribute__((always_inline)) { return if_finite(value, value - tops); });
+  const Floats mean = splat(static_cast<float>(sum / count));
+  const double squares = add_up(
+      values, [&](const Floats& value) __attribute__((always_inline)) {
+        const Floats distance = (value - tops) - mean;
+        return if_finite(value, distance * distance);
+      });
+  const double result = std::sqrt(squares / count);
+  return std::isfinite(result) ? result : std::numeric_limits<double>::infinity();
+}
+
+QUIRE_WIDE size_t count_from(std::span<const float> values, float max, float scale, float bound) {
+  size_t count = 0;
+  for (const float value : values) count += (value - max) * scale >= bound ? 1 : 0;
+  return count;
 }
 
 size_t find_max(std::span<const float> values, const float* block_max, float max) {

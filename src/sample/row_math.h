@@ -29,6 +29,21 @@ double sum_exp(std::span<const float> values, float max, float scale, double* bl
 // Same, and stores the terms in weights [values.size()].
 double weigh(std::span<const float> values, float max, float scale, float* weights, double* block_sum);
 
+// With the weights w = exp(x), x = (v - max) * scale, of a row.
+struct RowWeights {
+  double sum = 0.0;      // sum of w
+  double mean = 0.0;     // mean of x, each counted w times
+  double entropy = 0.0;  // entropy of the probabilities w / sum, in nats
+};
+RowWeights describe_weights(std::span<const float> values, float max, float scale, double* block_sum);
+
+// Standard deviation of the entries that are not -inf; infinite if they are too far apart. max: not less than
+// any entry.
+double deviation(std::span<const float> values, float max);
+
+// Returns the number of entries with (v - max) * scale >= bound.
+size_t count_from(std::span<const float> values, float max, float scale, float bound);
+
 // Returns the first index with values[index] == max. block_max: from block_maxima().
 size_t find_max(std::span<const float> values, const float* block_max, float max);
 

@@ -12,11 +12,11 @@
 #include "sample/logit_edits.h"
 #include "sample/race.h"
 #include "sample/select.h"
+#include "sample/truncate.h"
 
 namespace quire {
 namespace {
 
-constexpr float kSmallestTemperature = 0.01F;
 constexpr uint32_t kBitsPerWord = 32;
 
 // log sum exp of a row, as max + log(sum).
@@ -96,15 +96,6 @@ Status check_shapes(std::span<const float> logits, const SamplingState& state,
   return {};
 }
 
-// Applies temperature, then min_p, top_k and top_p.
-void cut(Row& row, const SamplingParams& params, SamplerBuffers& buffers) {
-  if (params.greedy()) return;
-  row.scale = 1.0F / std::max(params.temperature, kSmallestTemperature);
-  if (params.min_p > 0.0F) keep_min_p(row, params.min_p, buffers);
-  if (params.top_k > 0) keep_top_k(row, params.top_k, buffers);
-  if (params.top_p < 1.0F) keep_top_p(row, params.top_p, buffers);
-}
-
 // Applies masks, logit_bias and penalties.
 Result<Filtered> filter(LogitEdits& edits, std::span<const float> logits, const SamplingState& state,
                         TokenMask grammar, SamplerBuffers& buffers) {
@@ -117,7 +108,7 @@ Result<Filtered> filter(LogitEdits& edits, std::span<const float> logits, const 
   filtered.raw = *raw;
   filtered.row.values = logits;
   filtered.row.max = raw->max;
-  edits.apply(state);
+  edits.apply(state, buffers);
   if (!rules.allows_all || !grammar.empty()) {
     keep_allowed(filtered.row, rules, grammar, buffers);
   } else if (edits.any()) {
@@ -125,8 +116,9 @@ Result<Filtered> filter(LogitEdits& edits, std::span<const float> logits, const 
   }
   if (filtered.row.max == -std::numeric_limits<float>::infinity()) {
     return invalid_argument(
-        "No token is left to choose from: allowed_token_ids, min_tokens, logit_bias and the requested output "
-        "format exclude every token between them.",
+        "No token is left to choose from: allowed_token_ids, bad_words, min_tokens, logit_bias and the "
+        "requested "
+        "output format exclude every token between them.",
         rules.allows_all ? "" : "allowed_token_ids");
   }
   return filtered;
@@ -180,13 +172,22 @@ std::vector<TokenLogprob> most_likely(std::span<const float> logits, const LogNo
   return top;
 }
 
-PositionLogprobs describe(std::span<const float> logits, const LogNorm& norm, TokenId chosen, int32_t k,
-                          SamplerBuffers& buffers) {
+PositionLogprobs describe(std::span<const float> logits, const LogNorm& norm, TokenId chosen,
+                          const Alternatives& alternatives, SamplerBuffers& buffers) {
   const auto index = static_cast<size_t>(chosen);
   PositionLogprobs position;
   position.chosen = {chosen, norm.logprob(logits[index])};
   position.rank = 1 + static_cast<int32_t>(count_before(logits, logits[index], index));
-  position.top = most_likely(logits, norm, k, buffers);
+  if (alternatives.ids.empty()) {
+    position.top = most_likely(logits, norm, alternatives.count, buffers);
+    return position;
+  }
+  position.given = true;
+  position.top.reserve(alternatives.ids.size());
+  for (const TokenId token : alternatives.ids) {
+    if (token < 0 || static_cast<size_t>(token) >= logits.size()) continue;
+    position.top.push_back({token, norm.logprob(logits[static_cast<size_t>(token)])});
+  }
   return position;
 }
 
@@ -207,7 +208,7 @@ Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState&
   const auto choose = [&](Filtered& filtered, LogitEdits& edits) -> Result<SampleOutcome> {
     SamplerBuffers& buffers = workspace.buffers();
     const SamplingParams& params = state.params();
-    cut(filtered.row, params, buffers);
+    truncate(filtered.row, state, position, buffers);
     const Row& row = filtered.row;
     size_t index = 0;
     if (params.greedy()) {
@@ -220,6 +221,7 @@ Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState&
     }
     SampleOutcome outcome;
     outcome.token = row.id(index);
+    if (params.mirostat_mode != 0 && !params.greedy()) outcome.surprise = surprise_of(row, index, buffers);
     std::span<const float> reported = logits;
     LogNorm norm = filtered.raw;
     bool row_changed = edits.any() || row.ids != nullptr;
@@ -236,11 +238,12 @@ Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState&
     norm.as_logits = is_logits(workspace.logprobs_mode());
     edits.undo();
     outcome.logprob = norm.logprob(reported[static_cast<size_t>(outcome.token)]);
-    if (params.logprobs) {
+    if (params.wants_logprobs()) {
       if (row_changed) {
         block_maxima(reported, buffers.block_max.data());
       }
-      outcome.logprobs = describe(reported, norm, outcome.token, *params.logprobs, buffers);
+      const Alternatives alternatives{params.logprobs.value_or(0), params.logprob_token_ids};
+      outcome.logprobs = describe(reported, norm, outcome.token, alternatives, buffers);
     }
     return outcome;
   };
@@ -249,11 +252,12 @@ Result<SampleOutcome> sample_token(std::span<float> logits, const SamplingState&
 
 Result<std::vector<TokenProbability>> filtered_distribution(std::span<float> logits,
                                                             const SamplingState& state,
-                                                            SamplerWorkspace& workspace, TokenMask grammar) {
+                                                            SamplerWorkspace& workspace, TokenMask grammar,
+                                                            int64_t position) {
   using Distribution = std::vector<TokenProbability>;
   const auto list = [&](Filtered& filtered, LogitEdits&) -> Result<Distribution> {
     SamplerBuffers& buffers = workspace.buffers();
-    cut(filtered.row, state.params(), buffers);
+    truncate(filtered.row, state, position, buffers);
     const Row& row = filtered.row;
     Distribution distribution;
     if (state.params().greedy()) {
@@ -311,8 +315,8 @@ Status fill_beam_row(std::span<float> logits, const SamplingState& state, size_t
   return with_filtered(logits, state, workspace, grammar, fill);
 }
 
-Result<PositionLogprobs> position_logprobs(std::span<const float> logits, TokenId chosen, int32_t k,
-                                           SamplerWorkspace& workspace) {
+Result<PositionLogprobs> position_logprobs(std::span<const float> logits, TokenId chosen,
+                                           const Alternatives& alternatives, SamplerWorkspace& workspace) {
   if (logits.size() != static_cast<size_t>(workspace.vocab_size()) || chosen < 0 ||
       chosen >= workspace.vocab_size()) {
     return Failure{ErrorKind::kInternal,
@@ -326,7 +330,7 @@ Result<PositionLogprobs> position_logprobs(std::span<const float> logits, TokenI
     return norm.failure();
   }
   norm->as_logits = is_logits(workspace.logprobs_mode());
-  return describe(logits, *norm, chosen, k, buffers);
+  return describe(logits, *norm, chosen, alternatives, buffers);
 }
 
 }  // namespace quire

@@ -19,7 +19,7 @@ std::vector<TokenId> distinct_in_range(std::span<const TokenId> first, std::span
 }
 
 SamplingRules make_rules(const SharedSamplingParams& shared, std::span<const TokenId> end_token_ids,
-                         int32_t vocab_size) {
+                         int32_t vocab_size, SharedSamplingWords words) {
   SamplingRules rules;
   rules.params = shared;
   const SamplingParams& params = *shared;
@@ -33,8 +33,17 @@ SamplingRules make_rules(const SharedSamplingParams& shared, std::span<const Tok
       rules.logit_bias.emplace_back(token, std::clamp(bias, -kMaxLogitBias, kMaxLogitBias));
     }
   }
-  rules.has_penalties = params.repetition_penalty != 1.0F || params.presence_penalty != 0.0F ||
-                        params.frequency_penalty != 0.0F;
+  // validate() has refused wrong names.
+  if (auto chain = read_samplers(params.samplers); chain.ok()) rules.chain = std::move(*chain);
+  rules.has_penalties =
+      rules.chain.penalties && (params.repetition_penalty != 1.0F || params.presence_penalty != 0.0F ||
+                                params.frequency_penalty != 0.0F);
+  rules.has_dry = rules.chain.dry && params.dry_multiplier > 0.0F && params.dry_penalty_last_n != 0;
+  rules.words = std::move(words);
+  if (rules.words != nullptr) {
+    const auto is_long = [](const std::vector<TokenId>& word) { return word.size() > 1; };
+    rules.has_long_words = std::any_of(rules.words->bad_words.begin(), rules.words->bad_words.end(), is_long);
+  }
   return rules;
 }
 
@@ -42,14 +51,20 @@ SamplingRules make_rules(const SharedSamplingParams& shared, std::span<const Tok
 
 SamplingState::SamplingState(const SharedSamplingParams& params, std::span<const TokenId> prompt,
                              std::span<const TokenId> end_token_ids, uint64_t seed, int32_t sample_index,
-                             int32_t vocab_size)
-    : SamplingState(std::make_shared<const SamplingRules>(make_rules(params, end_token_ids, vocab_size)),
+                             int32_t vocab_size, SharedSamplingWords words)
+    : SamplingState(std::make_shared<const SamplingRules>(
+                        make_rules(params, end_token_ids, vocab_size, std::move(words))),
                     prompt, seed, sample_index, vocab_size) {}
 
 SamplingState::SamplingState(std::shared_ptr<const SamplingRules> rules, std::span<const TokenId> prompt,
                              uint64_t seed, int32_t sample_index, int32_t vocab_size)
     : rules_(std::move(rules)), seed_(seed), sample_index_(sample_index), vocab_size_(vocab_size) {
-  if (params().repetition_penalty != 1.0F) {
+  max_surprise_ = 2.0 * double{params().mirostat_tau};
+  if (rules_->has_dry) {
+    history_.assign(prompt.begin(), prompt.end());
+    num_prompt_ = history_.size();
+  }
+  if (rules_->has_penalties && params().repetition_penalty != 1.0F) {
     for (const TokenId token : prompt) {
       if (token >= 0 && token < vocab_size) {
         counts_.add_prompt(token);
@@ -58,8 +73,12 @@ SamplingState::SamplingState(std::shared_ptr<const SamplingRules> rules, std::sp
   }
 }
 
-void SamplingState::append(TokenId token) {
+void SamplingState::append(TokenId token, float surprise) {
   ++num_generated_;
+  if (rules_->has_dry || rules_->has_long_words) history_.push_back(token);
+  if (params().mirostat_mode != 0) {
+    max_surprise_ -= double{params().mirostat_eta} * (double{surprise} - double{params().mirostat_tau});
+  }
   if (rules_->has_penalties && token >= 0 && token < vocab_size_) {
     counts_.add_output(token);
   }

@@ -20,14 +20,30 @@ struct Row {
   TokenId id(size_t index) const { return ids != nullptr ? ids[index] : static_cast<TokenId>(index); }
 };
 
-// Keeps entries whose weight is at least min_p (the largest weight is 1); min_p in (0, 1].
-void keep_min_p(Row& row, float min_p, SamplerBuffers& buffers);
+// Keeps entries whose weight is at least min_p (the largest weight is 1), and the min_keep largest; min_p in
+// (0, 1].
+void keep_min_p(Row& row, float min_p, int64_t min_keep, SamplerBuffers& buffers);
 
 // Keeps the k largest; k >= 1.
 void keep_top_k(Row& row, int64_t k, SamplerBuffers& buffers);
 
-// Keeps the smallest set of largest entries whose weights sum to at least top_p of all; top_p in (0, 1).
-void keep_top_p(Row& row, float top_p, SamplerBuffers& buffers);
+// Keeps the smallest set of at least min_keep largest entries whose weights sum to at least top_p of all;
+// top_p in (0, 1).
+void keep_top_p(Row& row, float top_p, int64_t min_keep, SamplerBuffers& buffers);
+
+// Locally typical sampling (Meister et al., 2022): the same for the entries whose -log(probability) is
+// nearest to the entropy, instead of the largest.
+void keep_typical(Row& row, float typical_p, int64_t min_keep, SamplerBuffers& buffers);
+
+// Keeps values of at least the maximum minus n standard deviations (Tang et al., "Top-nσ", 2024); n > 0.
+void keep_top_n_sigma(Row& row, float n, SamplerBuffers& buffers);
+
+// XTC, "exclude top choices": of the entries whose probability is at least the threshold, keeps the smallest
+// only, unless fewer than min_keep entries would remain.
+void exclude_top_choices(Row& row, float threshold, int64_t min_keep, SamplerBuffers& buffers);
+
+// Keeps entries whose surprise, -log2(probability), is at most max_surprise, and the largest entry.
+void keep_surprise(Row& row, double max_surprise, SamplerBuffers& buffers);
 
 // Replaces the row by the first `count` entries of buffers.values and .ids; keeps the scale.
 void take_list(Row& row, size_t count, SamplerBuffers& buffers);

@@ -12,6 +12,7 @@
 
 #include "base/rng.h"
 #include "base/strings.h"
+#include "sample/sampler_chain.h"
 
 namespace quire {
 namespace {
@@ -35,6 +36,16 @@ constexpr FloatRange kFloatRanges[] = {
     {"repetition_penalty", &SamplingParams::repetition_penalty, Lower::kOpen, 0.0F, kNoBound},
     {"presence_penalty", &SamplingParams::presence_penalty, Lower::kClosed, -2.0F, 2.0F},
     {"frequency_penalty", &SamplingParams::frequency_penalty, Lower::kClosed, -2.0F, 2.0F},
+    {"typical_p", &SamplingParams::typical_p, Lower::kOpen, 0.0F, 1.0F},
+    {"top_n_sigma", &SamplingParams::top_n_sigma, Lower::kClosed, -1.0F, kNoBound},
+    {"dynatemp_range", &SamplingParams::dynatemp_range, Lower::kClosed, 0.0F, kNoBound},
+    {"dynatemp_exponent", &SamplingParams::dynatemp_exponent, Lower::kClosed, 0.0F, kNoBound},
+    {"xtc_probability", &SamplingParams::xtc_probability, Lower::kClosed, 0.0F, 1.0F},
+    {"xtc_threshold", &SamplingParams::xtc_threshold, Lower::kClosed, 0.0F, 1.0F},
+    {"dry_multiplier", &SamplingParams::dry_multiplier, Lower::kClosed, 0.0F, kNoBound},
+    {"dry_base", &SamplingParams::dry_base, Lower::kClosed, 1.0F, kNoBound},
+    {"mirostat_tau", &SamplingParams::mirostat_tau, Lower::kClosed, 0.0F, kNoBound},
+    {"mirostat_eta", &SamplingParams::mirostat_eta, Lower::kClosed, 0.0F, 1.0F},
     // length^20 and its inverse are finite for every length.
     {"length_penalty", &SamplingParams::length_penalty, Lower::kClosed, -20.0F, 20.0F},
 };
@@ -46,6 +57,11 @@ constexpr std::pair<std::string_view, float SamplingParams::*> kSamplingOnly[] =
     {"repetition_penalty", &SamplingParams::repetition_penalty},
     {"presence_penalty", &SamplingParams::presence_penalty},
     {"frequency_penalty", &SamplingParams::frequency_penalty},
+    {"typical_p", &SamplingParams::typical_p},
+    {"top_n_sigma", &SamplingParams::top_n_sigma},
+    {"dynatemp_range", &SamplingParams::dynatemp_range},
+    {"xtc_probability", &SamplingParams::xtc_probability},
+    {"dry_multiplier", &SamplingParams::dry_multiplier},
 };
 
 struct IntRange {
@@ -56,6 +72,12 @@ struct IntRange {
 };
 
 constexpr int32_t kIntMax = std::numeric_limits<int32_t>::max();
+constexpr size_t kMaxLogprobTokenIds = 128;
+constexpr size_t kMaxBadWords = 1024;
+constexpr size_t kMaxBreakers = 32;  // each is searched in the whole vocabulary
+constexpr size_t kMaxBadWordBytes = 1024;
+constexpr size_t kMaxBreakerBytes = 40;
+constexpr int32_t kMaxPatternSize = 1024;  // each is compared with the end of the output at each token
 
 constexpr IntRange kIntRanges[] = {
     {"n", &SamplingParams::n, 1, kMaxSamplesPerRequest},
@@ -63,6 +85,9 @@ constexpr IntRange kIntRanges[] = {
     {"top_k", &SamplingParams::top_k, -1, kIntMax},
     {"max_tokens", &SamplingParams::max_tokens, 0, kIntMax},
     {"min_tokens", &SamplingParams::min_tokens, 0, kIntMax},
+    {"min_keep", &SamplingParams::min_keep, 0, kIntMax},
+    {"dry_allowed_length", &SamplingParams::dry_allowed_length, 0, kIntMax},
+    {"dry_penalty_last_n", &SamplingParams::dry_penalty_last_n, -1, kIntMax},
 };
 
 // Returns the shortest decimal that parses to the same float, which is usually what the user wrote.
@@ -155,6 +180,68 @@ Status check_logit_bias(const SamplingParams& params, int32_t vocab_size) {
   return {};
 }
 
+Status check_texts(std::span<const std::string> texts, std::string_view name, size_t max_texts,
+                   size_t max_bytes) {
+  if (texts.size() > max_texts) {
+    return invalid_argument(
+        cat(name, " must have at most ", max_texts, " texts, but has ", texts.size(), "."),
+        std::string(name));
+  }
+  for (const std::string& text : texts) {
+    if (text.empty() || text.size() > max_bytes) {
+      return invalid_argument(
+          cat(name, " must contain texts of 1 to ", max_bytes, " bytes, but one has ", text.size(), "."),
+          std::string(name));
+    }
+  }
+  return {};
+}
+
+Status check_mirostat(const SamplingParams& params) {
+  if (params.mirostat_mode == 0 || params.mirostat_mode == 2) return {};
+  return invalid_argument(cat("mirostat_mode must be 0 (off) or 2, but is ", params.mirostat_mode,
+                              "; Mirostat 1 is not supported."),
+                          "mirostat_mode");
+}
+
+Status check_repetition_detection(const RepetitionDetection& detection) {
+  const auto check = [](std::string_view name, int32_t value, int32_t low, int32_t high) -> Status {
+    if (value >= low && value <= high) return {};
+    return invalid_argument(
+        cat("repetition_detection: ", name, " must be ", low, " to ", high, ", but is ", value, "."),
+        "repetition_detection");
+  };
+  if (Status s = check("max_pattern_size", detection.max_pattern_size, 0, kMaxPatternSize); !s) return s;
+  if (Status s = check("min_pattern_size", detection.min_pattern_size, 0, detection.max_pattern_size); !s)
+    return s;
+  if (detection.max_pattern_size == 0) return {};
+  return check("min_count", detection.min_count, 2, kIntMax);
+}
+
+Status check_lists(const SamplingParams& params, int32_t vocab_size) {
+  const std::pair<std::string_view, const std::vector<TokenId>*> scored[] = {
+      {"logprob_token_ids", &params.logprob_token_ids},
+      {"prompt_logprob_token_ids", &params.prompt_logprob_token_ids},
+  };
+  for (const auto& [name, ids] : scored) {
+    if (ids->size() > kMaxLogprobTokenIds) {
+      return invalid_argument(
+          cat(name, " must have at most ", kMaxLogprobTokenIds, " token ids, but has ", ids->size(), "."),
+          std::string(name));
+    }
+    if (Status status = check_tokens(*ids, name, vocab_size); !status) return status;
+  }
+  if (Status status = check_texts(params.bad_words, "bad_words", kMaxBadWords, kMaxBadWordBytes); !status)
+    return status;
+  if (Status status =
+          check_texts(params.dry_sequence_breakers, "dry_sequence_breakers", kMaxBreakers, kMaxBreakerBytes);
+      !status) {
+    return status;
+  }
+  if (const auto chain = read_samplers(params.samplers); !chain.ok()) return chain.failure();
+  return {};
+}
+
 Failure not_in_beam_search(std::string_view field) {
   return invalid_argument(
       cat(field, " is not available with use_beam_search, which follows the model's own probabilities."),
@@ -179,8 +266,16 @@ Status check_beam_search(const SamplingParams& params) {
       return not_in_beam_search(name);
     }
   }
-  if (params.top_k > 0) {
-    return not_in_beam_search("top_k");
+  const std::pair<std::string_view, bool> others[] = {
+      {"top_k", params.top_k > 0},
+      {"mirostat_mode", params.mirostat_mode != 0},
+      {"samplers", !params.samplers.empty()},
+      {"bad_words", !params.bad_words.empty()},
+      {"logprob_token_ids", !params.logprob_token_ids.empty()},
+      {"repetition_detection", params.repetition_detection.max_pattern_size > 0},
+  };
+  for (const auto& [name, is_set] : others) {
+    if (is_set) return not_in_beam_search(name);
   }
   if (!params.stop.empty()) {
     return invalid_argument(
@@ -235,13 +330,27 @@ Status validate(const SamplingParams& params, int32_t vocab_size, int32_t max_lo
       return status;
     }
   }
+  if (Status status = check_mirostat(params); !status) {
+    return status;
+  }
+  if (Status status = check_repetition_detection(params.repetition_detection); !status) {
+    return status;
+  }
+  if (Status status = check_lists(params, vocab_size); !status) {
+    return status;
+  }
   if (Status status = check_together(params); !status) {
     return status;
   }
-  if (Status status = check_logprobs(params.logprobs, "logprobs", vocab_size, max_logprobs); !status) {
+  // Given tokens take the place of the most likely ones, and have a limit of their own.
+  const std::optional<int32_t> logprobs =
+      params.logprob_token_ids.empty() ? params.logprobs : std::optional<int32_t>();
+  const std::optional<int32_t> prompt_logprobs =
+      params.prompt_logprob_token_ids.empty() ? params.prompt_logprobs : std::optional<int32_t>();
+  if (Status status = check_logprobs(logprobs, "logprobs", vocab_size, max_logprobs); !status) {
     return status;
   }
-  if (Status status = check_logprobs(params.prompt_logprobs, "prompt_logprobs", vocab_size, max_logprobs);
+  if (Status status = check_logprobs(prompt_logprobs, "prompt_logprobs", vocab_size, max_logprobs);
       !status) {
     return status;
   }

@@ -227,7 +227,7 @@ void Admission::note_first_admission(SequenceGroup& group) {
 // True if the request now waits for the disk. The first of its samples loads the prompt for all.
 bool Admission::begin_loading(SequenceGroup& group, StepState& step) {
   if (!state_.kv.has_disk() || group.num_running > 0) return false;
-  if (group.request.sampling->prompt_logprobs.has_value()) return false;
+  if (group.request.sampling->wants_prompt_logprobs()) return false;
   if (state_.requests.num_slots_taken() + slots_wanted(group) > state_.config.max_num_seqs) return false;
   const auto first = std::find_if(group.samples.begin(), group.samples.end(), [](const Sequence& sample) {
     return sample.state == SequenceState::kWaiting;

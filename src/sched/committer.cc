@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "sched/repetition.h"
 #include "sched/sample_lifecycle.h"
 
 namespace quire {
@@ -221,7 +222,12 @@ FinishReason Committer::check_end(const Sequence& sequence, TokenId token,
   }
   const bool full =
       num_generated >= sampling.max_tokens || sequence.num_tokens() >= state_.config.max_model_len;
-  return full ? FinishReason::kLength : FinishReason::kNone;
+  if (full) return FinishReason::kLength;
+  const bool repeats =
+      num_generated >= sampling.min_tokens &&
+      ends_in_repetition(std::span(sequence.token_ids).last(static_cast<size_t>(num_generated)),
+                         sampling.repetition_detection);
+  return repeats ? FinishReason::kRepetition : FinishReason::kNone;
 }
 
 void Committer::apply_prompt_logprobs(const StepResult& result) {

@@ -102,7 +102,7 @@ struct SequenceGroup {
   // prompt, and for pooling over all tokens.
   bool reads_prefix_cache() const {
     const bool pools_all_tokens = request.pooling && request.pooling->all_tokens;
-    return !pools_all_tokens && !request.sampling->prompt_logprobs.has_value();
+    return !pools_all_tokens && !request.sampling->wants_prompt_logprobs();
   }
 };
 

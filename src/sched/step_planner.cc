@@ -23,6 +23,7 @@ void append_init(const Sequence& sequence, StepPlan& plan) {
   init.seed = group.request.seed;
   init.adapter = group.request.adapter;
   init.constraint = group.request.constraint;
+  init.words = group.request.words;
   init.pooling = group.request.pooling;
 }
 

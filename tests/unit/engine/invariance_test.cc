@@ -61,7 +61,8 @@ EngineConfig config_of(const Case& tested, const Setting& setting) {
   return config;
 }
 
-// Greedy and sampled, short and long requests, with penalties, several samples, and prompt log-probabilities.
+// Greedy and sampled, short and long requests, with penalties, several samples, prompt log-probabilities, and
+// samplers that remember earlier tokens.
 Request make_request(int i, const ModelInfo& model) {
   Request request;
   const int longest = model.max_model_len / 2;
@@ -79,6 +80,9 @@ Request make_request(int i, const ModelInfo& model) {
   if (i % 5 == 2) s.top_k = 7;
   if (i % 7 == 1 && s.temperature > 0.0F) s.n = 3;
   if (i % 11 == 3) s.prompt_logprobs = 2;
+  if (i % 8 == 1) s.mirostat_mode = 2;
+  if (i % 8 == 3) s.xtc_probability = 0.5F, s.xtc_threshold = 0.001F;
+  if (i % 8 == 6) s.dry_multiplier = 0.8F, s.dry_allowed_length = 1;
   return request;
 }
 

@@ -309,7 +309,7 @@ TEST(Sampler, LogprobsModeSelectsRawOrProcessedValuesAndTheirScale) {
     EXPECT_EQ(found.rank, outcome->token == found.top[0].token ? 1 : 2);
     EXPECT_EQ(outcome->logprob, found.chosen.logprob);
     // Nothing is processed for the token of a prompt.
-    const auto prompt = position_logprobs(logits, 1, 0, workspace);
+    const auto prompt = position_logprobs(logits, 1, {0, {}}, workspace);
     EXPECT_NEAR(prompt->chosen.logprob, is_logits(one.mode) ? 3.0 : 3.0 - raw_norm, 1e-5);
   }
 }
@@ -412,7 +412,7 @@ TEST(Sampler, NanLogitsFailAndKeepTheWorkspaceUsable) {
     const auto result = sample_token(logits, make_state({}, 3), 0, workspace);
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.failure().kind, ErrorKind::kInternal);
-    EXPECT_FALSE(position_logprobs(bad, 0, 1, workspace).ok());
+    EXPECT_FALSE(position_logprobs(bad, 0, {1, {}}, workspace).ok());
   }
   std::vector<float> good = {0.0F, -kInfinity, 1.0F};
   EXPECT_TRUE(sample_token(good, make_state({}, 3), 0, workspace).ok());
@@ -445,8 +445,8 @@ TEST(Sampler, RejectsMismatchedSizes) {
   EXPECT_FALSE(sample_token(logits, make_state({}, 3), 0, workspace).ok());
   std::vector<float> four(4, 0.0F);
   EXPECT_FALSE(sample_token(four, make_state({}, 3), 0, workspace).ok());
-  EXPECT_FALSE(position_logprobs(four, 4, 0, workspace).ok());
-  EXPECT_FALSE(position_logprobs(four, -1, 0, workspace).ok());
+  EXPECT_FALSE(position_logprobs(four, 4, {0, {}}, workspace).ok());
+  EXPECT_FALSE(position_logprobs(four, -1, {0, {}}, workspace).ok());
 }
 
 BeamRow beam_row(std::vector<float> logits, const SamplingState& state, size_t count) {

@@ -64,6 +64,69 @@ TEST(Validate, AcceptsDefaultsAndBoundsOfEveryRange) {
   });
 }
 
+TEST(Validate, ChecksTheSamplersOfLlamaCpp) {
+  check({
+      {"", [](SamplingParams& p) { p.typical_p = 0.01F, p.top_n_sigma = -1.0F, p.min_keep = 1000000; }},
+      {"", [](SamplingParams& p) { p.xtc_probability = p.xtc_threshold = 1.0F; }},
+      {"", [](SamplingParams& p) { p.dry_multiplier = 5.0F, p.dry_base = 1.0F, p.dry_penalty_last_n = -1; }},
+      {"", [](SamplingParams& p) { p.mirostat_mode = 2, p.mirostat_tau = 0.0F, p.mirostat_eta = 1.0F; }},
+      {"", [](SamplingParams& p) { p.dry_sequence_breakers.clear(); }},
+      {"typical_p", [](SamplingParams& p) { p.typical_p = 0.0F; }},
+      {"typical_p", [](SamplingParams& p) { p.typical_p = 1.1F; }},
+      {"top_n_sigma", [](SamplingParams& p) { p.top_n_sigma = kUndefined; }},
+      {"top_n_sigma", [](SamplingParams& p) { p.top_n_sigma = -1.5F; }},
+      {"min_keep", [](SamplingParams& p) { p.min_keep = -1; }},
+      {"dynatemp_range", [](SamplingParams& p) { p.dynatemp_range = -0.1F; }},
+      {"dynatemp_exponent", [](SamplingParams& p) { p.dynatemp_exponent = kUnbounded; }},
+      {"xtc_probability", [](SamplingParams& p) { p.xtc_probability = 1.1F; }},
+      {"xtc_threshold", [](SamplingParams& p) { p.xtc_threshold = -0.1F; }},
+      {"dry_multiplier", [](SamplingParams& p) { p.dry_multiplier = -1.0F; }},
+      {"dry_base", [](SamplingParams& p) { p.dry_base = 0.9F; }},
+      {"dry_allowed_length", [](SamplingParams& p) { p.dry_allowed_length = -1; }},
+      {"dry_penalty_last_n", [](SamplingParams& p) { p.dry_penalty_last_n = -2; }},
+      {"dry_sequence_breakers", [](SamplingParams& p) { p.dry_sequence_breakers = {""}; }},
+      {"dry_sequence_breakers", [](SamplingParams& p) { p.dry_sequence_breakers.assign(33, "a"); }},
+      {"dry_sequence_breakers", [](SamplingParams& p) { p.dry_sequence_breakers = {std::string(41, 'a')}; }},
+      {"mirostat_mode", [](SamplingParams& p) { p.mirostat_mode = 1; }},
+      {"mirostat_tau", [](SamplingParams& p) { p.mirostat_tau = -1.0F; }},
+      {"mirostat_eta", [](SamplingParams& p) { p.mirostat_eta = 2.0F; }},
+      {"samplers",
+       [](SamplingParams& p) {
+         p.samplers = {"top_k", "best"};
+       }},
+  });
+}
+
+TEST(Validate, ChecksTextsTokenListsAndRepetitionDetection) {
+  check({
+      {"", [](SamplingParams& p) { p.logprob_token_ids.assign(kVocab, 5); }},
+      {"",
+       [](SamplingParams& p) {
+         p.repetition_detection = {8, 0, 2};
+       }},
+      {"bad_words",
+       [](SamplingParams& p) {
+         p.bad_words = {"a", ""};
+       }},
+      {"bad_words", [](SamplingParams& p) { p.bad_words.assign(1025, "a"); }},
+      {"logprob_token_ids", [](SamplingParams& p) { p.logprob_token_ids.assign(kVocab + 29, 5); }},
+      {"logprob_token_ids", [](SamplingParams& p) { p.logprob_token_ids = {kVocab}; }},
+      {"prompt_logprob_token_ids", [](SamplingParams& p) { p.prompt_logprob_token_ids = {-1}; }},
+      {"repetition_detection",
+       [](SamplingParams& p) {
+         p.repetition_detection = {8, 9, 2};
+       }},
+      {"repetition_detection",
+       [](SamplingParams& p) {
+         p.repetition_detection = {8, 0, 1};
+       }},
+      {"repetition_detection",
+       [](SamplingParams& p) {
+         p.repetition_detection = {1025, 0, 2};
+       }},
+  });
+}
+
 TEST(Validate, BeamSearchAcceptsSupportedParameters) {
   check({
       {"", [](SamplingParams& p) { p.use_beam_search = true, p.n = 4, p.temperature = 0.0F; }},
@@ -96,6 +159,10 @@ TEST(Validate, BeamSearchRejectsUnsupportedParameters) {
        [](SamplingParams& p) { p.use_beam_search = true, p.repetition_penalty = 1.1F; }},
       {"presence_penalty", [](SamplingParams& p) { p.use_beam_search = true, p.presence_penalty = 0.1F; }},
       {"frequency_penalty", [](SamplingParams& p) { p.use_beam_search = true, p.frequency_penalty = 0.1F; }},
+      {"typical_p", [](SamplingParams& p) { p.use_beam_search = true, p.typical_p = 0.5F; }},
+      {"dry_multiplier", [](SamplingParams& p) { p.use_beam_search = true, p.dry_multiplier = 0.5F; }},
+      {"mirostat_mode", [](SamplingParams& p) { p.use_beam_search = true, p.mirostat_mode = 2; }},
+      {"bad_words", [](SamplingParams& p) { p.use_beam_search = true, p.bad_words = {"x"}; }},
       {"stop", [](SamplingParams& p) { p.use_beam_search = true, p.stop = {"x"}; }},
       {"max_tokens", [](SamplingParams& p) { p.use_beam_search = true, p.max_tokens = 0; }},
       {"length_penalty", [](SamplingParams& p) { p.use_beam_search = true, p.length_penalty = kUndefined; }},

@@ -155,12 +155,12 @@ int64_t steps_under_short_requests(const SchedulerConfig& config, int32_t num_pr
 }
 
 TEST(MlfqPolicy, EndsARequestWithinEightTimesItsStepsAndADelay) {
-  struct Case {
+  struct Load {
     int32_t num_prompt;
     int32_t num_tokens;
     int32_t max_num_seqs;
   };
-  for (const Case& each : {Case{700, 100, 1}, {700, 100, 4}, {40, 300, 1}, {3000, 2, 2}, {8, 700, 1}}) {
+  for (const Load& each : {Load{700, 100, 1}, {700, 100, 4}, {40, 300, 1}, {3000, 2, 2}, {8, 700, 1}}) {
     SchedulerConfig config = policy_config(SchedulingPolicy::kMlfq);
     config.max_num_seqs = each.max_num_seqs;
     config.max_num_batched_tokens = 64;
