@@ -99,6 +99,28 @@ SAMPLING = {
     "repetition_penalty": number("For tokens of prompt and output.", 0, default=1, open_low=True),
     "presence_penalty": number("For tokens of the output.", -2, 2, 0),
     "frequency_penalty": number("For tokens of the output, per occurrence.", -2, 2, 0),
+    "typical_p": number("Locally typical sampling: the tokens with the most typical probabilities that have this cumulative probability.", 0, 1, 1, open_low=True),
+    "top_n_sigma": number("Keeps logits within this many standard deviations of the largest; 0 or less = off.", -1, default=0),
+    "min_keep": integer("min_p, typical_p, top_p and XTC leave at least this many tokens.", 0, default=0),
+    "dynatemp_range": number("The entropy selects a temperature that differs from temperature by at most this; 0 = off.", 0, default=0),
+    "dynatemp_exponent": number("Exponent of the relative entropy.", 0, default=1),
+    "xtc_probability": number("How often XTC excludes the most likely tokens.", 0, 1, 0),
+    "xtc_threshold": number("XTC leaves only the least likely of the tokens that have at least this probability.", 0, 1, 0.1),
+    "dry_multiplier": number("Penalty of DRY for tokens that prolong a repetition; 0 = off.", 0, default=0),
+    "dry_base": number("Factor of that penalty for each further token.", 1, default=1.75),
+    "dry_allowed_length": integer("Longest repetition without a penalty.", 0, default=2),
+    "dry_penalty_last_n": integer("Number of last tokens in which repetitions are looked for; -1 = all, 0 = off.", -1, default=-1),
+    "dry_sequence_breakers": one_of("Texts of at most 40 bytes that end repetitions; at most 32. Default: line break, colon, quotation mark, asterisk.", TEXT, {"type": "array", "items": TEXT, "maxItems": 32}),
+    "mirostat_mode": {"enum": [0, 2], "description": "2 = Mirostat 2, which replaces all truncation.", "default": 0},
+    "mirostat": {"enum": [0, 2], "description": "Same as mirostat_mode."},
+    "mirostat_tau": number("Target surprise of Mirostat in bits.", 0, default=5),
+    "mirostat_eta": number("Learning rate of Mirostat.", 0, 1, 0.1),
+    "samplers": array("Names of the samplers to apply, in this order: penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature. Default: all, see sampling.md.", TEXT),
+    "bad_words": one_of("Texts that the output does not contain; at most 1024.", TEXT, {"type": "array", "items": TEXT, "maxItems": 1024}),
+    "repetition_detection": {"type": "object", "description": "Ends an output whose last tokens are a pattern that repeats; finish_reason is then repetition.", "properties": {
+        "max_pattern_size": integer("Tokens of the longest pattern that is looked for; 0 = off.", 0, 1024, 0),
+        "min_pattern_size": integer("Tokens of the shortest one.", 0, default=0),
+        "min_count": integer("The pattern stands this many times in a row; at least 2.", 0, default=0)}},
     "seed": integer("Makes the output repeatable. Default: chosen per request.", -(2**63), 2**63 - 1),
     "stop": one_of("Strings that end the output: at most 128, with 16 KiB in total.", TEXT, {"type": "array", "items": TEXT, "maxItems": 128}),
     "stop_token_ids": array("Tokens that end the output.", TOKEN, high=4096),
@@ -149,6 +171,8 @@ GENERATION = {
         "include_timings": boolean("Send the times of the engine with the usage of the last event. Needs include_usage.", False)}},
     **CONSTRAINTS,
     "prompt_logprobs": integer("Log-probabilities of the prompt's tokens with this many alternatives; -1 = the whole vocabulary. Not with stream.", -1),
+    "logprob_token_ids": array("Log-probabilities of these tokens instead of the most likely ones; implies logprobs.", TOKEN, high=128),
+    "prompt_logprob_token_ids": array("The same for prompt tokens. Not with stream.", TOKEN, high=128),
     "return_token_ids": boolean("Whether choices contain prompt_token_ids and token_ids.", False),
     "return_tokens_as_token_ids": boolean("Write tokens of log-probabilities as \"token_id:ID\".", False),
     **LABELS,
@@ -255,7 +279,7 @@ def fixed(text):
 
 
 INTEGER, NUMBER, OBJECT = {"type": "integer"}, {"type": "number"}, {"type": "object"}
-FINISH = nullable({"enum": ["stop", "length", "abort", "error"]})
+FINISH = nullable({"enum": ["stop", "length", "repetition", "abort", "error"]})
 STOP_REASON = {"type": ["string", "integer", "null"]}
 PROMPT_LOGPROBS = {"type": ["array", "null"], "items": {"type": ["object", "null"]}}
 HEAD = {"id": TEXT, "created": INTEGER, "model": TEXT, "usage": nullable(ref("Usage"))}

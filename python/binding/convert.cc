@@ -245,6 +245,20 @@ const std::map<std::string, SamplingField>& sampling_fields() {
       {"repetition_penalty", &SamplingParams::repetition_penalty},
       {"presence_penalty", &SamplingParams::presence_penalty},
       {"frequency_penalty", &SamplingParams::frequency_penalty},
+      {"typical_p", &SamplingParams::typical_p},
+      {"top_n_sigma", &SamplingParams::top_n_sigma},
+      {"min_keep", &SamplingParams::min_keep},
+      {"dynatemp_range", &SamplingParams::dynatemp_range},
+      {"dynatemp_exponent", &SamplingParams::dynatemp_exponent},
+      {"xtc_probability", &SamplingParams::xtc_probability},
+      {"xtc_threshold", &SamplingParams::xtc_threshold},
+      {"dry_multiplier", &SamplingParams::dry_multiplier},
+      {"dry_base", &SamplingParams::dry_base},
+      {"dry_allowed_length", &SamplingParams::dry_allowed_length},
+      {"dry_penalty_last_n", &SamplingParams::dry_penalty_last_n},
+      {"mirostat_mode", &SamplingParams::mirostat_mode},
+      {"mirostat_tau", &SamplingParams::mirostat_tau},
+      {"mirostat_eta", &SamplingParams::mirostat_eta},
       {"seed", &SamplingParams::seed},
       {"include_stop_str_in_output", &SamplingParams::include_stop_str_in_output},
       {"ignore_eos", &SamplingParams::ignore_eos},
@@ -284,13 +298,42 @@ StructuredOutputs to_constraint(const nb::dict& fields) {
   return constraint;
 }
 
+RepetitionDetection to_repetition_detection(const nb::dict& fields) {
+  const auto number = [&](const char* name) { return checked<int32_t>(fields[name], name); };
+  return {number("max_pattern_size"), number("min_pattern_size"), number("min_count")};
+}
+
+using ListField =
+    std::variant<std::vector<std::string> SamplingParams::*, std::vector<TokenId> SamplingParams::*>;
+
+const std::map<std::string, ListField>& list_fields() {
+  static const std::map<std::string, ListField> fields = {
+      {"stop", &SamplingParams::stop},
+      {"bad_words", &SamplingParams::bad_words},
+      {"samplers", &SamplingParams::samplers},
+      {"dry_sequence_breakers", &SamplingParams::dry_sequence_breakers},
+      {"stop_token_ids", &SamplingParams::stop_token_ids},
+      {"allowed_token_ids", &SamplingParams::allowed_token_ids},
+      {"logprob_token_ids", &SamplingParams::logprob_token_ids},
+      {"prompt_logprob_token_ids", &SamplingParams::prompt_logprob_token_ids},
+  };
+  return fields;
+}
+
+void set_list(std::vector<TokenId>& list, nb::handle value, const std::string& name) {
+  list = to_ids(value, name);
+}
+
+void set_list(std::vector<std::string>& list, nb::handle value, const std::string& name) {
+  list.clear();
+  for (const nb::handle text : value) list.push_back(checked<std::string>(text, name));
+}
+
 void assign_list(SamplingParams& params, const std::string& name, nb::handle value) {
-  if (name == "stop") {
-    for (const nb::handle text : value) params.stop.push_back(checked<std::string>(text, name));
-  } else if (name == "stop_token_ids") {
-    params.stop_token_ids = to_ids(value, name);
-  } else if (name == "allowed_token_ids") {
-    params.allowed_token_ids = to_ids(value, name);
+  if (const auto list = list_fields().find(name); list != list_fields().end()) {
+    std::visit([&](const auto member) { set_list(params.*member, value, name); }, list->second);
+  } else if (name == "repetition_detection") {
+    params.repetition_detection = to_repetition_detection(checked<nb::dict>(value, name));
   } else if (name == "logit_bias") {
     for (const auto [token, bias] : checked<nb::dict>(value, name))
       params.logit_bias.emplace_back(checked<TokenId>(token, name), checked<float>(bias, name));
@@ -369,17 +412,18 @@ nb::object to_logprobs(const std::vector<PositionLogprobs>& positions, const Tok
     nb::list logprobs;
     nb::list ranks;
     nb::list spellings;
-    const auto add = [&](const TokenLogprob& entry, int32_t rank) {
+    const auto add = [&](const TokenLogprob& entry, const nb::object& rank) {
       tokens.append(entry.token);
       logprobs.append(entry.logprob);
       ranks.append(rank);
       spellings.append(texts.get(tokenizer, entry.token));
     };
-    add(position.chosen, position.rank);
+    add(position.chosen, nb::int_(position.rank));
     int32_t rank = 0;
     for (const TokenLogprob& entry : position.top) {
       ++rank;
-      if (entry.token != position.chosen.token) add(entry, rank);
+      if (entry.token == position.chosen.token) continue;
+      add(entry, position.given ? nb::none() : nb::object(nb::int_(rank)));
     }
     result.append(nb::make_tuple(tokens, logprobs, ranks, spellings));
   }

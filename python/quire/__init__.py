@@ -27,7 +27,13 @@ from quire.outputs import (
     ScoringRequestOutput,
 )
 from quire.pooling_params import PoolingParams
-from quire.sampling_params import BeamSearchParams, RequestOutputKind, SamplingParams, StructuredOutputsParams
+from quire.sampling_params import (
+    BeamSearchParams,
+    RepetitionDetectionParams,
+    RequestOutputKind,
+    SamplingParams,
+    StructuredOutputsParams,
+)
 from quire.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -78,6 +84,7 @@ __all__ = [
     "QuireError",
     "RequestOutput",
     "RequestOutputKind",
+    "RepetitionDetectionParams",
     "SamplingParams",
     "ScoringOutput",
     "ScoringRequestOutput",

@@ -265,7 +265,7 @@ def completion_output(raw: _core._Completion, params: SamplingParams) -> Complet
     index, text, token_ids, cumulative, logprobs, finish_reason, stop_reason = raw
     if not params.detokenize:
         text = ""
-    if params.logprobs is None:
+    if not params._wants_logprobs:
         return CompletionOutput(index, text, token_ids, None, None, None, finish_reason, stop_reason)
     found = _sample_logprobs(logprobs, params.flat_logprobs, params.detokenize)
     return CompletionOutput(index, text, token_ids, cumulative, found, None, finish_reason, stop_reason)
@@ -281,7 +281,7 @@ def request_output(request_id: str, prompt: str | None, raw: Any, params: Sampli
     prompt_ids, prompt_logprobs, outputs, num_cached, times = raw
     made = [completion_output(one, params) for one in outputs]
     found = None
-    if params.prompt_logprobs is not None:
+    if params._wants_prompt_logprobs:
         found = _prompt_logprobs(prompt_logprobs, params.flat_logprobs, params.detokenize)
     stats = request_stats(times, sum(len(one.token_ids) for one in made))
     return RequestOutput(request_id, prompt, prompt_ids, found, made, True, stats, num_cached_tokens=num_cached)

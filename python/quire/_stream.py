@@ -41,7 +41,7 @@ class Stream:
         for index, text, token_ids, cumulative, logprobs, finish_reason, stop_reason in outputs:
             known = self.outputs.get(index)
             if known is None:
-                found = None if params.logprobs is None else create_sample_logprobs(params.flat_logprobs)
+                found = create_sample_logprobs(params.flat_logprobs) if params._wants_logprobs else None
                 known = self.outputs[index] = CompletionOutput(index, "", [], None, found)
             if params.detokenize:
                 known.text += text

@@ -106,19 +106,40 @@ def _fits_64_bits(value: Any) -> bool:
 
 # Fields that must be numbers.
 _NUMBERS = ("presence_penalty", "frequency_penalty", "repetition_penalty", "temperature", "top_p", "top_k", "min_p",
-            "seed", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs", "stream_interval")
+            "seed", "max_tokens", "min_tokens", "logprobs", "prompt_logprobs", "stream_interval", "typical_p",
+            "top_n_sigma", "min_keep", "dynatemp_range", "dynatemp_exponent", "xtc_probability", "xtc_threshold",
+            "dry_multiplier", "dry_base", "dry_allowed_length", "dry_penalty_last_n", "mirostat_mode", "mirostat_tau",
+            "mirostat_eta")
 
 # Parameters of vLLM that the engine does not implement, with the value that leaves each off.
 _UNSUPPORTED: dict[str, Any] = {
-    "bad_words": None,
     "thinking_token_budget": None,
-    "repetition_detection": None,
-    "logprob_token_ids": None,
-    "prompt_logprob_token_ids": None,
     "prompt_logprob_start": None,
     "trace_decode_token_ids": None,
     "watermarking": None,
 }
+
+
+@dataclass
+class RepetitionDetectionParams:
+    """Ends an output whose last tokens are a pattern that repeats.
+
+    Attributes:
+        max_pattern_size: Number of tokens of the longest pattern that is looked for; 0 = off.
+        min_pattern_size: Number of tokens of the shortest one; 0 = 1.
+        min_count: The pattern stands this many times in a row, at least 2.
+    """
+
+    max_pattern_size: int = 0
+    min_pattern_size: int = 0
+    min_count: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_pattern_size <= self.max_pattern_size:
+            raise ValidationError(f"min_pattern_size ({self.min_pattern_size}) must be at least 0 and at most max_pattern_size "
+                                  f"({self.max_pattern_size})", parameter="repetition_detection")
+        if self.max_pattern_size > 0 and self.min_count < 2:
+            raise ValidationError(f"min_count must be at least 2, but is {self.min_count}", parameter="repetition_detection")
 
 
 @dataclass
@@ -157,9 +178,29 @@ class SamplingParams:
         structured_outputs: A constraint that every output obeys.
         extra_args: Ignored. Integers in it must have at most 64 bits.
 
-    `bad_words`, `thinking_token_budget`, `repetition_detection`, `logprob_token_ids`,
-    `prompt_logprob_token_ids`, `prompt_logprob_start`, `trace_decode_token_ids` and `watermarking` exist in vLLM
-    only: a request that sets one raises `UnsupportedError`.
+        logprob_token_ids: Tokens whose log-probabilities are returned in place of the most likely ones. At most 128.
+        prompt_logprob_token_ids: The same for prompt tokens.
+        bad_words: Texts that the output does not contain.
+        repetition_detection: Ends outputs that repeat themselves; `finish_reason` is then "repetition".
+        typical_p: (0, 1]; locally typical sampling.
+        top_n_sigma: Keeps logits within this many standard deviations of the largest; 0 or less = off.
+        min_keep: `min_p`, `typical_p`, `top_p` and XTC leave at least this many tokens.
+        dynatemp_range: The entropy selects a temperature that differs from `temperature` by at most this; 0 = off.
+        dynatemp_exponent: Exponent of the relative entropy.
+        xtc_probability: [0, 1]; how often XTC excludes the most probable tokens.
+        xtc_threshold: [0, 1]; of the tokens of at least this probability, XTC leaves the least probable one.
+        dry_multiplier: Penalty of DRY for tokens that prolong a repetition; 0 = off.
+        dry_base: Factor of that penalty for each further token.
+        dry_allowed_length: Longest repetition without a penalty.
+        dry_penalty_last_n: Number of last tokens in which repetitions are looked for; -1 = all, 0 = off.
+        dry_sequence_breakers: Texts that end repetitions. None: line break, colon, quotation mark and asterisk.
+        mirostat_mode: 2 = Mirostat 2 in place of all truncation; 0 = off.
+        mirostat_tau: Target surprise of Mirostat in bits.
+        mirostat_eta: [0, 1]; learning rate of Mirostat.
+        samplers: Names of the samplers to apply, in this order. None: all, in the default order.
+
+    `typical_p` and the fields after it are those of llama.cpp. `thinking_token_budget`, `prompt_logprob_start`,
+    `trace_decode_token_ids` and `watermarking` exist in vLLM only: a request that sets one raises `UnsupportedError`.
     """
 
     n: int = 1
@@ -179,7 +220,7 @@ class SamplingParams:
     min_tokens: int = 0
     logprobs: int | None = None
     prompt_logprobs: int | None = None
-    prompt_logprob_token_ids: Any = None
+    prompt_logprob_token_ids: list[int] | None = None
     prompt_logprob_start: int | None = None
     logprob_token_ids: list[int] | None = None
     flat_logprobs: bool = False
@@ -197,9 +238,25 @@ class SamplingParams:
     bad_words: list[str] | None = None
     skip_reading_prefix_cache: bool | None = None
     thinking_token_budget: int | None = None
-    repetition_detection: Any = None
+    repetition_detection: RepetitionDetectionParams | None = None
     routed_experts_prompt_start: int = 0
     trace_decode_token_ids: list[int] | None = None
+    typical_p: float = 1.0
+    top_n_sigma: float = 0.0
+    min_keep: int = 0
+    dynatemp_range: float = 0.0
+    dynatemp_exponent: float = 1.0
+    xtc_probability: float = 0.0
+    xtc_threshold: float = 0.1
+    dry_multiplier: float = 0.0
+    dry_base: float = 1.75
+    dry_allowed_length: int = 2
+    dry_penalty_last_n: int = -1
+    dry_sequence_breakers: list[str] | None = None
+    mirostat_mode: int = 0
+    mirostat_tau: float = 5.0
+    mirostat_eta: float = 0.1
+    samplers: list[str] | None = None
 
     def __post_init__(self) -> None:
         for name in _NUMBERS:
@@ -279,6 +336,14 @@ class SamplingParams:
         return SamplingType.RANDOM if self.seed is None else SamplingType.RANDOM_SEED
 
     @property
+    def _wants_logprobs(self) -> bool:
+        return self.logprobs is not None or bool(self.logprob_token_ids)
+
+    @property
+    def _wants_prompt_logprobs(self) -> bool:
+        return self.prompt_logprobs is not None or bool(self.prompt_logprob_token_ids)
+
+    @property
     def all_stop_token_ids(self) -> set[int]:
         return set(self.stop_token_ids or ())
 
@@ -310,6 +375,13 @@ class SamplingParams:
             fields["allowed_token_ids"] = list(self.allowed_token_ids)
         if self.logit_bias:
             fields["logit_bias"] = self.logit_bias
+        for name in ("logprob_token_ids", "prompt_logprob_token_ids", "bad_words", "samplers"):
+            if value := getattr(self, name):
+                fields[name] = list(dict.fromkeys(value))
+        if self.dry_sequence_breakers is not None:
+            fields["dry_sequence_breakers"] = list(self.dry_sequence_breakers)
+        if self.repetition_detection is not None:
+            fields["repetition_detection"] = vars(self.repetition_detection)
         _add_constraint(fields, self.structured_outputs)
         return _core.SamplingParams(fields)
 
@@ -330,6 +402,20 @@ _CORE_FIELDS: Sequence[tuple[str, Any]] = (
     ("skip_special_tokens", True),
     ("spaces_between_special_tokens", True),
     ("include_stop_str_in_output", False),
+    ("typical_p", 1.0),
+    ("top_n_sigma", 0.0),
+    ("min_keep", 0),
+    ("dynatemp_range", 0.0),
+    ("dynatemp_exponent", 1.0),
+    ("xtc_probability", 0.0),
+    ("xtc_threshold", 0.1),
+    ("dry_multiplier", 0.0),
+    ("dry_base", 1.75),
+    ("dry_allowed_length", 2),
+    ("dry_penalty_last_n", -1),
+    ("mirostat_mode", 0),
+    ("mirostat_tau", 5.0),
+    ("mirostat_eta", 0.1),
 )
 
 

@@ -286,6 +286,7 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& f) {
   add("--stop", f.stop, "Stop string; can be given several times");
   add("--stop-token-ids", f.stop_token_ids, "Token ids that end the output");
   add_constraint_flags(command, f.structured_outputs, group);
+  add_sampler_flags(command, f.changes, group);
   add("--logprobs", f.logprobs, "Number of log-probabilities per output token");
   add("--prompt-logprobs", f.prompt_logprobs, "Number of log-probabilities per prompt token");
   command.add_flag("--use-beam-search", f.use_beam_search, "Use beam search instead of sampling")
@@ -336,6 +337,7 @@ void SamplingFlags::apply(SamplingParams& params) const {
   set(early_stopping, params.early_stopping);
   set(logprobs, params.logprobs);
   set(prompt_logprobs, params.prompt_logprobs);
+  for (const auto& change : changes) change(params);
   if (structured_outputs) params.structured_outputs = structured_outputs;
   if (!stop.empty()) params.stop = stop;
   if (!stop_token_ids.empty()) params.stop_token_ids.assign(stop_token_ids.begin(), stop_token_ids.end());

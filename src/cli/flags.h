@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/sampler_flags.h"
 #include "contract/engine_config.h"
 #include "quire/llm.h"
 
@@ -49,6 +50,7 @@ struct SamplingFlags {
   bool include_stop_str_in_output = false;
   bool keep_special_tokens = false;
   std::optional<StructuredOutputs> structured_outputs;
+  SamplingChanges changes;  // made by the flags in cli/sampler_flags.h
 
   void apply(SamplingParams& params) const;
 };

@@ -2,12 +2,14 @@
 
 #include <fstream>
 #include <istream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/strings.h"
 #include "engine/beam_defaults.h"
 #include "server/openai/constraint_fields.h"
+#include "server/openai/sampler_fields.h"
 #include "text/chat/messages.h"
 
 namespace quire::cli {
@@ -51,6 +53,13 @@ void take_beam_search(const Json& object, SamplingParams& p) {
   }
 }
 
+// Those that the server reads in the same way. The engine checks token ids.
+void take_samplers(const Json& object, SamplingParams& params) {
+  FieldReader fields(object);
+  read_sampler_fields(fields, std::numeric_limits<int32_t>::max(), params);
+  if (!fields.ok()) throw Error(fields.failure().message);
+}
+
 void take_sampling(const Json& object, SamplingParams& p) {
   take_beam_search(object, p);
   take(object, "n", p.n);
@@ -71,6 +80,7 @@ void take_sampling(const Json& object, SamplingParams& p) {
   take(object, "logprobs", p.logprobs);
   take(object, "prompt_logprobs", p.prompt_logprobs);
   take(object, "allowed_token_ids", p.allowed_token_ids);
+  take_samplers(object, p);
   if (const auto it = object.find("stop"); it != object.end() && !it->is_null()) {
     if (it->is_string()) {
       p.stop = {it->get<std::string>()};

@@ -154,9 +154,14 @@ void write_completion_logprobs(JsonOut& out, const ServingEngine& engine,
 
 void write_prompt_logprobs(JsonOut& out, const ServingEngine& engine,
                            std::span<const PositionLogprobs> positions, int32_t num_alternatives) {
-  const auto entry = [&](const TokenLogprob& token, int64_t rank) {
+  const auto entry = [&](const TokenLogprob& token, std::optional<int64_t> rank) {
     out.key(std::to_string(token.token)).begin_object();
-    out.key("logprob").number(finite_logprob(token.logprob)).key("rank").integer(rank);
+    out.key("logprob").number(finite_logprob(token.logprob)).key("rank");
+    if (rank) {
+      out.integer(*rank);
+    } else {
+      out.null();
+    }
     out.key("decoded_token").string(token_label(engine, token.token, false)).end_object();
   };
   out.begin_array().null();
@@ -166,7 +171,8 @@ void write_prompt_logprobs(JsonOut& out, const ServingEngine& engine,
     int64_t rank = 0;
     for (const TokenLogprob& alternative : first_alternatives(position, num_alternatives)) {
       ++rank;
-      if (alternative.token != position.chosen.token) entry(alternative, rank);
+      if (alternative.token == position.chosen.token) continue;
+      entry(alternative, position.given ? std::nullopt : std::optional<int64_t>(rank));
     }
     out.end_object();
   }

@@ -58,7 +58,8 @@ void write_completion_logprobs(JsonOut& out, const ServingEngine& engine,
                                std::span<const CompletionToken> tokens, const GenerationSpec& spec,
                                int64_t& offset);
 
-// vLLM's prompt_logprobs: [null, {"<id>": {logprob, rank, decoded_token}, ...}, ...]
+// vLLM's prompt_logprobs: [null, {"<id>": {logprob, rank, decoded_token}, ...}, ...]. The rank of
+// alternatives that the request named is null.
 void write_prompt_logprobs(JsonOut& out, const ServingEngine& engine,
                            std::span<const PositionLogprobs> positions, int32_t num_alternatives);
 

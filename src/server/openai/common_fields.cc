@@ -7,6 +7,7 @@
 #include "base/counted.h"
 #include "base/strings.h"
 #include "engine/beam_defaults.h"
+#include "server/openai/sampler_fields.h"
 
 namespace quire {
 namespace {
@@ -33,13 +34,9 @@ struct Unsupported {
   std::string_view field;
   std::string_view feature;
 };
-constexpr std::array<Unsupported, 11> kUnsupported = {{
+constexpr std::array<Unsupported, 7> kUnsupported = {{
     {"guided_whitespace_pattern", "white space patterns; use a grammar"},
-    {"bad_words", "bad_words"},
     {"thinking_token_budget", "a thinking token budget"},
-    {"logprob_token_ids", "logprobs of given tokens"},
-    {"prompt_logprob_token_ids", "logprobs of given tokens"},
-    {"repetition_detection", "repetition detection"},
     {"prompt_embeds", "prompts as embeddings"},
     {"suffix", "a suffix (fill in the middle)"},
     {"functions", "the functions field (use tools)"},
@@ -55,26 +52,42 @@ bool is_neutral(const Json& value) {
   return value.empty();
 }
 
+// "'a', 'b' and 3 more"
+std::string some_of(const std::vector<std::string>& keys) {
+  constexpr size_t kShown = 20;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(keys.size(), kShown); ++i)
+    shown.push_back(cat("'", keys[i].substr(0, 40), "'"));
+  return cat(join(shown, ", "), keys.size() > kShown ? cat(" and ", keys.size() - kShown, " more") : "");
+}
+
 void read_logit_bias(FieldReader& fields, int32_t vocab_size, SamplingParams& sampling) {
   const Json* bias = fields.object("logit_bias");
   if (bias == nullptr) return;
+  std::vector<std::string> no_tokens;
+  std::vector<std::string> no_numbers;
   for (const auto& item : bias->items()) {
     const std::string& key = item.key();
     const bool digits = !key.empty() && key.size() <= 9 &&
                         std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; });
     if (!digits || std::stol(key) >= vocab_size) {
-      return fields.fail(cat("logit_bias: '", key.substr(0, 40),
-                             "' is not a token id; the model's token ids are 0 to ", vocab_size - 1, "."),
-                         "logit_bias");
+      no_tokens.push_back(key);
+    } else if (!item.value().is_number()) {
+      no_numbers.push_back(key);
+    } else {
+      const auto value = static_cast<float>(item.value().get<double>());
+      sampling.logit_bias.emplace_back(static_cast<TokenId>(std::stol(key)),
+                                       std::clamp(value, -100.0F, 100.0F));
     }
-    if (!item.value().is_number()) {
-      return fields.fail(cat("logit_bias: the bias of token ", key, " must be a number, not ",
-                             json_type_name(item.value()), "."),
-                         "logit_bias");
-    }
-    const auto value = static_cast<float>(item.value().get<double>());
-    sampling.logit_bias.emplace_back(static_cast<TokenId>(std::stol(key)),
-                                     std::clamp(value, -100.0F, 100.0F));
+  }
+  if (!no_tokens.empty()) {
+    const bool one = no_tokens.size() == 1;
+    fields.fail(cat("logit_bias: ", some_of(no_tokens), one ? " is not a token id" : " are not token ids",
+                    "; the model's token ids are 0 to ", vocab_size - 1, "."),
+                "logit_bias");
+  }
+  if (!no_numbers.empty()) {
+    fields.fail(cat("logit_bias: the bias of ", some_of(no_numbers), " must be a number."), "logit_bias");
   }
 }
 
@@ -168,6 +181,7 @@ void read_sampling(FieldReader& fields, const ModelInfo& model, SamplingParams& 
     if (ids->empty()) fields.fail("allowed_token_ids must have at least one token id.", "allowed_token_ids");
     s.allowed_token_ids = std::move(*ids);
   }
+  read_sampler_fields(fields, model.vocab_size, s);
   take(s.length_penalty, fields.number("length_penalty"));
   read_early_stopping(fields, s);
   read_best_of(fields, s);
@@ -211,8 +225,10 @@ void read_generation_fields(FieldReader& fields, const ServingEngine& engine, Ge
   spec.return_token_ids = fields.boolean("return_token_ids").value_or(false);
   spec.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
   spec.prompt_logprobs = fields.integer32("prompt_logprobs", -1);
-  if (spec.prompt_logprobs && spec.stream)
+  if (spec.stream && spec.prompt_logprobs)
     fields.fail("prompt_logprobs is not available with stream: true.", "prompt_logprobs");
+  if (spec.stream && !spec.sampling.prompt_logprob_token_ids.empty())
+    fields.fail("prompt_logprob_token_ids is not available with stream: true.", "prompt_logprob_token_ids");
 }
 
 void read_labels(FieldReader& fields, const ApiOptions& options, const ModelInfo& model,

@@ -426,6 +426,15 @@ void GenerationResponse::write_usage_chunk(std::string& stream) const {
   stream += "\n\n";
 }
 
+void GenerationResponse::write_prompt_scores(JsonOut& out, const Prompt& prompt) const {
+  out.key("prompt_logprobs");
+  if (spec_.prompt_logprobs) {
+    write_prompt_logprobs(out, engine_, prompt.logprobs, *spec_.prompt_logprobs);
+  } else {
+    out.null();
+  }
+}
+
 void GenerationResponse::write_whole_choice(JsonOut& out, size_t index, Choice& choice) {
   const size_t prompt = index / static_cast<size_t>(std::max(1, spec_.sampling.n));
   out.begin_object().key("index").integer(index);
@@ -447,10 +456,7 @@ void GenerationResponse::write_whole_choice(JsonOut& out, size_t index, Choice& 
       out.key("prompt_token_ids");
       write_token_ids(out, spec_.prompts[prompt].ids);
     }
-    if (spec_.prompt_logprobs) {
-      out.key("prompt_logprobs");
-      write_prompt_logprobs(out, engine_, prompts_[prompt].logprobs, *spec_.prompt_logprobs);
-    }
+    write_prompt_scores(out, prompts_[prompt]);
   }
   out.end_object();
 }
@@ -470,10 +476,7 @@ std::string GenerationResponse::whole_response() {
     out.key("prompt_token_ids");
     write_token_ids(out, spec_.prompts.front().ids);
   }
-  if (spec_.chat && spec_.prompt_logprobs) {
-    out.key("prompt_logprobs");
-    write_prompt_logprobs(out, engine_, prompts_.front().logprobs, *spec_.prompt_logprobs);
-  }
+  if (spec_.chat) write_prompt_scores(out, prompts_.front());
   out.end_object();
   return body;
 }

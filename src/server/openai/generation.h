@@ -100,6 +100,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   void write_usage_chunk(std::string& stream) const;
   void write_chunk_logprobs(JsonOut& out, Choice& choice) const;
   std::string whole_response();
+  void write_prompt_scores(JsonOut& out, const Prompt& prompt) const;
   void write_whole_choice(JsonOut& out, size_t index, Choice& choice);
   HttpResponse head() const;
 

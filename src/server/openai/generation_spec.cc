@@ -89,12 +89,20 @@ Result<std::vector<PromptInput>> PromptReader::read(const Json* prompt) const {
 
 // The engine computes what the response needs.
 void set_engine_logprobs(GenerationSpec& spec) {
-  spec.sampling.logprobs = spec.logprobs;
-  spec.sampling.prompt_logprobs = spec.prompt_logprobs;
-  if (spec.echo && spec.logprobs) {
-    const bool more = !spec.prompt_logprobs || *spec.logprobs == -1 ||
-                      (*spec.prompt_logprobs != -1 && *spec.logprobs > *spec.prompt_logprobs);
-    if (more) spec.sampling.prompt_logprobs = spec.logprobs;
+  SamplingParams& sampling = spec.sampling;
+  // The alternatives of an echoed prompt are the most likely tokens.
+  const std::optional<int32_t> echoed = sampling.logprob_token_ids.empty() ? spec.logprobs : 0;
+  // Given tokens take the place of the most likely ones.
+  if (!sampling.logprob_token_ids.empty())
+    spec.logprobs = static_cast<int32_t>(sampling.logprob_token_ids.size());
+  if (!sampling.prompt_logprob_token_ids.empty())
+    spec.prompt_logprobs = static_cast<int32_t>(sampling.prompt_logprob_token_ids.size());
+  sampling.logprobs = spec.logprobs;
+  sampling.prompt_logprobs = spec.prompt_logprobs;
+  if (spec.echo && echoed) {
+    const bool more = !spec.prompt_logprobs || *echoed == -1 ||
+                      (*spec.prompt_logprobs != -1 && *echoed > *spec.prompt_logprobs);
+    if (more) sampling.prompt_logprobs = echoed;
   }
 }
 
@@ -154,7 +162,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(true);
   const std::optional<StructuredOutputs> constraint = read_constraint(fields);
   const Json* prompt = fields.any("prompt");
-  if (wanted == 0 && !spec.echo && !spec.prompt_logprobs) {
+  if (wanted == 0 && !spec.echo && !spec.prompt_logprobs && spec.sampling.prompt_logprob_token_ids.empty()) {
     fields.fail(
         "max_tokens is 0; it must be at least 1, except with echo or prompt_logprobs, to score a prompt.",
         "max_tokens");

@@ -296,9 +296,9 @@ TEST_F(GenerationTest, NamesIgnoredParams) {
   options.strict_params = false;
   RawClient client(start());
   const RawResponse r = client.post(
-      "/v1/completions", R"({"prompt":"a","mirostat":2,"user":"u","frobnicate":[1],"top_k":null})");
+      "/v1/completions", R"({"prompt":"a","repeat_penalty":2,"user":"u","frobnicate":[1],"top_k":null})");
   EXPECT_EQ(r.status, 200);
-  EXPECT_EQ(r.headers.at("x-ignored-params"), "mirostat, frobnicate");
+  EXPECT_EQ(r.headers.at("x-ignored-params"), "repeat_penalty, frobnicate");
 }
 
 TEST_F(GenerationTest, RejectsUnknownFieldsWithStrictParams) {

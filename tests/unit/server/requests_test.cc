@@ -1,4 +1,5 @@
 // Parsing of requests: accepted fields, and the errors for all others.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "base/strings.h"
@@ -11,6 +12,11 @@
 
 namespace quire {
 namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
 
 const ApiOptions kOptions{{"fake", "/models/fake"}, false, false};
 
@@ -158,12 +164,67 @@ TEST_F(RequestsTest, RejectsInvalidPrompts) {
   }
 }
 
+TEST_F(RequestsTest, ReadsTheFieldsOfSamplers) {
+  const auto spec = completion(
+      R"({"prompt":"a","typical_p":0.9,"top_n_sigma":1.5,"min_keep":2,"dynatemp_range":0.5,"dynatemp_exponent":2,
+          "xtc_probability":0.5,"xtc_threshold":0.2,"dry_multiplier":0.8,"dry_base":2,"dry_allowed_length":3,
+          "dry_penalty_last_n":64,"dry_sequence_breakers":["x"],"mirostat":2,"mirostat_tau":4,"mirostat_eta":0.2,
+          "samplers":["top_k","temperature"],"bad_words":["y"],"logprob_token_ids":[5,3,5],
+          "prompt_logprob_token_ids":[7],
+          "repetition_detection":{"max_pattern_size":9,"min_pattern_size":2,"min_count":3}})");
+  ASSERT_TRUE(spec.ok()) << spec.failure().message;
+  const SamplingParams& s = spec->sampling;
+  EXPECT_FLOAT_EQ(s.typical_p, 0.9F);
+  EXPECT_FLOAT_EQ(s.top_n_sigma, 1.5F);
+  EXPECT_EQ(s.min_keep, 2);
+  EXPECT_FLOAT_EQ(s.dynatemp_range, 0.5F);
+  EXPECT_FLOAT_EQ(s.dynatemp_exponent, 2.0F);
+  EXPECT_FLOAT_EQ(s.xtc_probability, 0.5F);
+  EXPECT_FLOAT_EQ(s.xtc_threshold, 0.2F);
+  EXPECT_FLOAT_EQ(s.dry_multiplier, 0.8F);
+  EXPECT_FLOAT_EQ(s.dry_base, 2.0F);
+  EXPECT_EQ(s.dry_allowed_length, 3);
+  EXPECT_EQ(s.dry_penalty_last_n, 64);
+  EXPECT_THAT(s.dry_sequence_breakers, ElementsAre("x"));
+  EXPECT_EQ(s.mirostat_mode, 2);
+  EXPECT_FLOAT_EQ(s.mirostat_tau, 4.0F);
+  EXPECT_FLOAT_EQ(s.mirostat_eta, 0.2F);
+  EXPECT_THAT(s.samplers, ElementsAre("top_k", "temperature"));
+  EXPECT_THAT(s.bad_words, ElementsAre("y"));
+  EXPECT_THAT(s.logprob_token_ids, ElementsAre(5, 3)) << "each token once";
+  EXPECT_EQ(spec->logprobs, 2) << "given tokens imply logprobs";
+  EXPECT_THAT(s.prompt_logprob_token_ids, ElementsAre(7));
+  EXPECT_EQ(spec->prompt_logprobs, 1);
+  EXPECT_EQ(s.repetition_detection, (RepetitionDetection{9, 2, 3}));
+}
+
+TEST_F(RequestsTest, RejectsUnknownFieldsOfRepetitionDetectionAndStreamedPromptScores) {
+  const auto unknown = completion(R"({"prompt":"a","repetition_detection":{"pattern":3}})");
+  ASSERT_FALSE(unknown.ok());
+  EXPECT_EQ(unknown.failure().param, "repetition_detection");
+  EXPECT_THAT(unknown.failure().message, HasSubstr("'pattern'"));
+  const auto streamed = completion(R"({"prompt":"a","stream":true,"prompt_logprob_token_ids":[1]})");
+  ASSERT_FALSE(streamed.ok());
+  EXPECT_EQ(streamed.failure().param, "prompt_logprob_token_ids");
+}
+
+TEST_F(RequestsTest, NamesAllWrongKeysOfLogitBias) {
+  const auto keys = completion(R"({"prompt":"a","logit_bias":{"x":1,"3":2,"-7":1,"99999999":0}})");
+  ASSERT_FALSE(keys.ok());
+  EXPECT_EQ(keys.failure().param, "logit_bias");
+  EXPECT_THAT(keys.failure().message,
+              AllOf(HasSubstr("'x'"), HasSubstr("'-7'"), HasSubstr("'99999999'"), Not(HasSubstr("'3'"))));
+  const auto values = completion(R"({"prompt":"a","logit_bias":{"1":"a","3":2,"4":[]}})");
+  ASSERT_FALSE(values.ok());
+  EXPECT_THAT(values.failure().message, AllOf(HasSubstr("'1'"), HasSubstr("'4'"), Not(HasSubstr("'3'"))));
+}
+
 TEST_F(RequestsTest, RejectsUnsupportedFields) {
-  const auto spec = chat_with(R"("bad_words":["x"])");
+  const auto spec = chat_with(R"("prompt_embeds":["x"])");
   ASSERT_FALSE(spec.ok());
-  EXPECT_EQ(spec.failure().param, "bad_words");
+  EXPECT_EQ(spec.failure().param, "prompt_embeds");
   expect_sentence(spec.failure(), spec.failure().param);
-  EXPECT_TRUE(chat_with(R"("bad_words":[],"use_beam_search":false)").ok());
+  EXPECT_TRUE(chat_with(R"("prompt_embeds":[],"use_beam_search":false)").ok());
 }
 
 TEST_F(RequestsTest, IgnoresSamplingDefaultsInBeamSearch) {
