@@ -230,6 +230,7 @@ REQUESTS = {
         "max_tokens": integer("Older name of max_completion_tokens.", 1),
         "logprobs": boolean("Whether to return log-probabilities.", False),
         "top_logprobs": integer("Number of alternatives; -1 = the whole vocabulary. Needs logprobs.", -1, default=0),
+        "echo": boolean("Whether the answer begins with the text of the last message if that is the assistant's.", False),
         "add_special_tokens": boolean("Whether the tokenizer adds BOS; most templates contain it.", False),
         **GENERATION,
     }, ["messages"]),

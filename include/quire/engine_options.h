@@ -73,6 +73,8 @@ struct EngineOptions {
   std::string chat_template;           // file that replaces the model's chat template
   // Sampling defaults: auto (the model's generation_config.json) or none (neutral defaults).
   std::string generation_config = "auto";
+  std::string
+      override_generation_config;  // a JSON object with fields of generation_config.json; empty = none
 };
 
 }  // namespace quire

@@ -400,6 +400,14 @@ nb::dict from_sampling_params(const SamplingParams& params) {
   fields["min_p"] = as_written(params.min_p);
   fields["repetition_penalty"] = as_written(params.repetition_penalty);
   fields["max_tokens"] = params.max_tokens;
+  // The others that a model's files can set.
+  fields["typical_p"] = as_written(params.typical_p);
+  fields["xtc_probability"] = as_written(params.xtc_probability);
+  fields["xtc_threshold"] = as_written(params.xtc_threshold);
+  fields["mirostat_mode"] = params.mirostat_mode;
+  fields["mirostat_tau"] = as_written(params.mirostat_tau);
+  fields["mirostat_eta"] = as_written(params.mirostat_eta);
+  if (!params.samplers.empty()) fields["samplers"] = params.samplers;
   return fields;
 }
 

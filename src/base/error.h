@@ -13,6 +13,7 @@ namespace quire {
 // Reason why a request failed. The server maps each kind to one HTTP status.
 enum class ErrorKind {
   kInvalidArgument,  // 400: a field is wrong
+  kContextLength,    // 400: prompt and output do not fit into the model's context
   kNotFound,         // 404: no such model or route
   kUnauthorized,     // 401
   kTooLarge,         // 413: the body exceeds the server's limit

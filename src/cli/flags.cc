@@ -265,6 +265,10 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
   add("--generation-config", config.generation_config,
       "auto = sampling defaults from the model's generation_config.json; none = neutral defaults")
       ->check(CLI::IsMember({"auto", "none"}));
+  add("--override-generation-config", config.override_generation_config,
+      "Sampling defaults that replace those of generation_config.json, as a JSON object: {\"temperature\": "
+      "0.5}")
+      ->type_name("JSON");
 }
 
 void add_sampling_flags(CLI::App& command, SamplingFlags& f) {

@@ -66,6 +66,30 @@ int run_serve(ServeFlags& f) {
   return exit_code;
 }
 
+// Flags that change how requests are read and answered.
+void add_request_flags(CLI::App& command, ServerOptions& server, const std::string& group) {
+  command.add_flag("--strict-params", server.strict_params, "Refuse requests with unknown fields")
+      ->group(group);
+  command
+      .add_flag("--trust-request-chat-template", server.trust_request_chat_template,
+                "Let requests contain their own chat template")
+      ->group(group);
+  command
+      .add_flag("--enable-force-include-usage", server.force_include_usage,
+                "End every stream with its usage, as with stream_options.include_usage")
+      ->group(group);
+  command
+      .add_flag("--return-tokens-as-token-ids", server.tokens_as_ids,
+                "Write tokens of log-probabilities as \"token_id:ID\" unless a request says otherwise")
+      ->group(group);
+  command
+      .add_option("--default-chat-template-kwargs", server.default_chat_template_kwargs,
+                  "Variables of the chat template that requests do not set, as a JSON object: "
+                  "{\"enable_thinking\": false}")
+      ->type_name("JSON")
+      ->group(group);
+}
+
 }  // namespace
 
 void add_serve(CLI::App& app, int& exit_code) {
@@ -115,12 +139,7 @@ void add_serve(CLI::App& app, int& exit_code) {
   command->add_option("--max-body-size", f->max_body_bytes, "Largest request body")
       ->transform(byte_size())
       ->group(group);
-  command->add_flag("--strict-params", f->server.strict_params, "Refuse requests with unknown fields")
-      ->group(group);
-  command
-      ->add_flag("--trust-request-chat-template", f->server.trust_request_chat_template,
-                 "Let requests contain their own chat template")
-      ->group(group);
+  add_request_flags(*command, f->server, group);
   command
       ->add_option("--shutdown-timeout", f->server.shutdown_timeout_s,
                    "Time that running requests have after SIGTERM")

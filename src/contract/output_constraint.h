@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "contract/ids.h"
@@ -47,6 +48,11 @@ class OutputConstraint {
   virtual std::unique_ptr<ConstraintState> start() const = 0;
   // Bytes that the constraint occupies now, with its caches.
   virtual size_t memory() const = 0;
+  // JSON pointers of the parts of the specification that have no effect: unknown keywords and formats.
+  const std::vector<std::string>& ignored() const { return ignored_; }
+
+ protected:
+  std::vector<std::string> ignored_;
 };
 
 // A constraint shared by requests; null if there is none.

@@ -75,7 +75,8 @@ const StepPlan& EngineCore::step() {
       if (outputs_.apply(update, now)) scheduler_.finish_sequence(update.request, update.index);
     }
   }
-  if (plan.num_tokens > 0) metrics_.iteration_tokens.observe(plan.num_tokens);
+  if (const int64_t num_tokens = outputs_.take_iteration_tokens(); num_tokens > 0)
+    metrics_.iteration_tokens.observe(static_cast<double>(num_tokens));
   refresh_metrics();
   return plan;
 }
@@ -154,6 +155,8 @@ void EngineCore::refresh_metrics() {
   const EngineStats view = stats();
   metrics_.num_requests_running.set(static_cast<double>(view.num_running));
   metrics_.num_requests_waiting.set(static_cast<double>(view.num_waiting));
+  metrics_.waiting_deferred.set(static_cast<double>(now.num_loading));
+  metrics_.waiting_for_capacity.set(static_cast<double>(std::max(0, now.num_waiting - now.num_loading)));
   metrics_.kv_cache_usage.set(view.kv_cache_usage);
   metrics_.kv_cache_waste.set(view.kv_waste);
   metrics_.prefix_cache_queries.add(

@@ -49,6 +49,11 @@ KvTierMetrics::KvTierMetrics(MetricsRegistry& r, const std::string& tier)
 EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
     : num_requests_running(r.gauge("num_requests_running", "Sequences in the running batch.")),
       num_requests_waiting(r.gauge("num_requests_waiting", "Sequences waiting to be scheduled.")),
+      waiting_for_capacity(r.gauge("num_requests_waiting_by_reason",
+                                   "Waiting sequences by reason: capacity = for a place in the batch or "
+                                   "KV blocks, deferred = for cached blocks from the disk.",
+                                   {{"reason", "capacity"}})),
+      waiting_deferred(r.gauge("num_requests_waiting_by_reason", "", {{"reason", "deferred"}})),
       kv_cache_usage(r.gauge("kv_cache_usage_perc", "Used KV blocks over all KV blocks, 1 is full.")),
       kv_cache_waste(r.gauge("kv_cache_waste_perc",
                              "Allocated but unused KV slots over allocated slots, mean over steps.")),
@@ -90,7 +95,10 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
       request_params_n(r.histogram("request_params_n", "The n of finished requests.", kSampleBounds)),
       request_params_max_tokens(
           r.histogram("request_params_max_tokens", "The max_tokens of finished requests.", kTokenBounds)),
-      iteration_tokens(r.histogram("iteration_tokens_total", "Tokens computed in a step.", kIterationBounds)),
+      iteration_tokens(r.histogram(
+          "iteration_tokens_total",
+          "Tokens of a step: generated ones, and those of prompts whose first token it generated.",
+          kIterationBounds)),
       time_to_first_token(r.histogram("time_to_first_token_seconds", "Arrival to first token.", kTtftBounds)),
       inter_token_latency(
           r.histogram("inter_token_latency_seconds", "From one token to the next.", kInterTokenBounds)),

@@ -28,6 +28,8 @@ struct EngineMetrics {
 
   Gauge& num_requests_running;
   Gauge& num_requests_waiting;
+  Gauge& waiting_for_capacity;  // num_requests_waiting_by_reason
+  Gauge& waiting_deferred;
   Gauge& kv_cache_usage;
   Gauge& kv_cache_waste;
   Gauge& weight_memory_bytes;

@@ -27,30 +27,49 @@ void read_or_warn(std::vector<std::string>& warnings, const Read& read) {
   }
 }
 
-void require_valid(const SamplingParams& params, int64_t vocab_size) {
+void require_valid(const SamplingParams& params, int64_t vocab_size, const char* source) {
   const Status valid = validate(params, static_cast<int32_t>(vocab_size), -1);
-  if (!valid.ok()) throw Error(cat(kFile, ": ", valid.failure().message));
+  if (!valid.ok()) throw Error(cat(source, ": ", valid.failure().message));
 }
 
-void read_sampling(const ConfigReader& config, int64_t vocab_size, GenerationDefaults& out) {
+void read_sampling(const ConfigReader& config, int64_t vocab_size, const char* source,
+                   GenerationDefaults& out) {
   constexpr std::pair<const char*, float SamplingParams::*> kNumbers[] = {
       {"temperature", &SamplingParams::temperature},
       {"top_p", &SamplingParams::top_p},
       {"min_p", &SamplingParams::min_p},
       {"repetition_penalty", &SamplingParams::repetition_penalty},
+      {"typical_p", &SamplingParams::typical_p},
+      {"xtc_probability", &SamplingParams::xtc_probability},
+      {"xtc_threshold", &SamplingParams::xtc_threshold},
+      {"mirostat_tau", &SamplingParams::mirostat_tau},
+      {"mirostat_eta", &SamplingParams::mirostat_eta},
   };
   constexpr double kLargest = std::numeric_limits<float>::max();
   for (const auto& [field, member] : kNumbers) {
     read_or_warn(out.warnings, [&, name = field, to = member] {
       SamplingParams params = out.sampling;
       params.*to = static_cast<float>(config.number(name, -kLargest, kLargest, params.*to));
-      require_valid(params, vocab_size);
+      require_valid(params, vocab_size, source);
       out.sampling = params;
     });
   }
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   read_or_warn(out.warnings, [&] {
     out.sampling.top_k = static_cast<int32_t>(config.integer("top_k", -1, kMost, out.sampling.top_k));
+  });
+  // Of GGUF files.
+  read_or_warn(out.warnings, [&] {
+    SamplingParams params = out.sampling;
+    params.mirostat_mode = static_cast<int32_t>(config.integer("mirostat", 0, 2, params.mirostat_mode));
+    require_valid(params, vocab_size, source);
+    out.sampling = params;
+  });
+  read_or_warn(out.warnings, [&] {
+    SamplingParams params = out.sampling;
+    if (config.has("samplers")) params.samplers = config.texts("samplers");
+    require_valid(params, vocab_size, source);
+    out.sampling = params;
   });
   read_or_warn(out.warnings, [&] {
     if (!config.has("max_new_tokens")) return;
@@ -69,10 +88,29 @@ GenerationDefaults read_generation_config(const std::optional<nlohmann::json>& f
   const ConfigReader config(*file, "", ConfigOrigin{kFile}, &log);
   read_or_warn(out.warnings, [&] { out.end_tokens = config.token_ids("eos_token_id", vocab_size); });
   if (!use_sampling) return out;
-  read_sampling(config, vocab_size, out);
+  read_sampling(config, vocab_size, kFile, out);
   std::string warning = unread_warning(ConfigFile::kGeneration, kFile, log, *file);
   if (!warning.empty()) out.warnings.push_back(std::move(warning));
   return out;
+}
+
+void override_generation_defaults(const std::string& json, int64_t vocab_size, GenerationDefaults& defaults) {
+  constexpr const char* kFlag = "--override-generation-config";
+  const nlohmann::json object = nlohmann::json::parse(json, nullptr, false);
+  if (!object.is_object()) throw Error(cat(kFlag, " must be a JSON object."));
+  FieldLog log;
+  const ConfigReader config(object, "", ConfigOrigin{kFlag}, &log);
+  GenerationDefaults out = defaults;
+  out.warnings.clear();
+  read_sampling(config, vocab_size, kFlag, out);
+  if (!out.warnings.empty()) {
+    const std::string& warning = out.warnings.front();
+    throw Error(warning.substr(0, warning.find("; this default is not used")) + ".");
+  }
+  const std::string unread = unread_warning(ConfigFile::kGeneration, kFlag, log, object);
+  if (!unread.empty()) throw Error(unread);
+  out.warnings = std::move(defaults.warnings);
+  defaults = std::move(out);
 }
 
 }  // namespace quire

@@ -23,4 +23,8 @@ struct GenerationDefaults {
 GenerationDefaults read_generation_config(const std::optional<nlohmann::json>& file, int64_t vocab_size,
                                           bool use_sampling);
 
+// Replaces defaults by those of a JSON object (--override-generation-config). Throws Error for a value that a
+// request could not have and for a field that is not a sampling parameter.
+void override_generation_defaults(const std::string& json, int64_t vocab_size, GenerationDefaults& defaults);
+
 }  // namespace quire

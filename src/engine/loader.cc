@@ -218,6 +218,9 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   GenerationDefaults defaults =
       read_generation_config(runtime.checkpoint().generation_config(), runtime.spec().vocab_size,
                              config.generation_config != "none");
+  if (!config.override_generation_config.empty()) {
+    override_generation_defaults(config.override_generation_config, runtime.spec().vocab_size, defaults);
+  }
   log_all(runtime.spec().warnings);
   log_all(defaults.warnings);
   if (model->tokenizer != nullptr) log_all(model->tokenizer->warnings());

@@ -212,7 +212,9 @@ void OutputProcessor::finish_sample(Record& request, Sample& sample, CompletionD
 
 void OutputProcessor::observe_tokens(Record& request, size_t num_new_tokens, double now) {
   if (num_new_tokens == 0) return;
+  iteration_tokens_ += static_cast<int64_t>(num_new_tokens);
   if (request.times.first_token == 0.0) {
+    iteration_tokens_ += request.num_prompt_tokens;
     request.times.first_token = now;
     metrics_.time_to_first_token.observe(now - request.times.arrival);
   } else if (now > request.times.last_token) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "contract/request.h"
@@ -48,6 +49,10 @@ class OutputProcessor {
   void record_ends(std::vector<EndedRequest>* ended) { ended_ = ended; }
   // Times and counts of a request that has not ended; empty ones for an unknown id.
   RequestProgress progress(RequestId request) const;
+
+  // Tokens of the updates since the last call, counted as vLLM counts those of an iteration: generated
+  // tokens, and prompts with their first output.
+  int64_t take_iteration_tokens() { return std::exchange(iteration_tokens_, 0); }
 
   size_t num_requests() const { return requests_.size(); }
   std::vector<RequestId> requests() const;
@@ -97,6 +102,7 @@ class OutputProcessor {
   std::unordered_map<RequestId, Record> requests_;
   std::vector<RequestId> with_output_;  // in the order of the step
   std::vector<EndedRequest>* ended_ = nullptr;
+  int64_t iteration_tokens_ = 0;
 };
 
 }  // namespace quire

@@ -59,8 +59,8 @@ int64_t LocalExecutor::workspace_bytes(const Model& model, const OpTable& ops, c
   const int64_t body = static_cast<int64_t>(kernel_workspace(model, ops, pool, options)) +
                        model.activation_bytes(options.max_num_batched_tokens);
   if (model.pooler() != nullptr) return body + TextPooler::workspace_bytes(model);
-  // A sampler's workspace holds about six words for each entry of the vocabulary.
-  const int64_t words = is_processed(options.logprobs_mode) ? 7 : 6;
+  // A sampler's workspace holds about six and a half words for each entry of the vocabulary.
+  const int64_t words = is_processed(options.logprobs_mode) ? 8 : 7;
   return body + (kLogitRowsAtOnce + words * pool.num_threads()) * vocab_row;
 }
 

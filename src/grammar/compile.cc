@@ -1,7 +1,9 @@
 #include "grammar/compile.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "grammar/compile_grammar.h"
 #include "grammar/masks.h"
@@ -201,8 +203,10 @@ class GrammarState final : public ConstraintState {
 
 class GrammarConstraint final : public OutputConstraint {
  public:
-  explicit GrammarConstraint(std::shared_ptr<const Constraint> constraint)
-      : constraint_(std::move(constraint)) {}
+  GrammarConstraint(std::shared_ptr<const Constraint> constraint, std::vector<std::string> ignored)
+      : constraint_(std::move(constraint)) {
+    ignored_ = std::move(ignored);
+  }
 
   std::unique_ptr<ConstraintState> start() const override {
     auto node = std::make_shared<ParseNode>();
@@ -235,7 +239,8 @@ Result<std::shared_ptr<const OutputConstraint>> compile(const Grammar& grammar,
   if (parser.too_ambiguous()) return too_ambiguous(limits.items);
   constraint->start_owners = owners_of(constraint->start);
   prepare_lexeme_masks(constraint->grammar, *constraint->tokens);
-  return std::shared_ptr<const OutputConstraint>(std::make_shared<GrammarConstraint>(constraint));
+  return std::shared_ptr<const OutputConstraint>(
+      std::make_shared<GrammarConstraint>(constraint, grammar.ignored));
 }
 
 }  // namespace quire::grammar

@@ -40,6 +40,7 @@ struct Grammar {
   std::vector<Regular> lexemes;
   std::vector<Rule> rules;
   int32_t start = 0;
+  std::vector<std::string> ignored = {};  // JSON pointers of what has no effect in the specification
 };
 
 inline Symbol add_lexeme(Grammar& grammar, Regular lexeme) {

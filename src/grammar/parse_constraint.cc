@@ -29,11 +29,22 @@ Status refuse_ignored(const std::vector<std::string>& ignored, bool strict) {
   return invalid_argument(cat(ignored.front(), ": has no effect, and strict is set."));
 }
 
+// A few, since a response names them.
+void note_ignored(Grammar& grammar, const std::string& prefix, const std::vector<std::string>& pointers) {
+  constexpr size_t kMaxNoted = 32;
+  constexpr size_t kMaxBytes = 200;
+  for (const std::string& pointer : pointers) {
+    if (grammar.ignored.size() < kMaxNoted)
+      grammar.ignored.push_back(cat(prefix, pointer).substr(0, kMaxBytes));
+  }
+}
+
 Result<Grammar> parse_json_schema(const SchemaJson& schema, const StructuredOutputs& spec,
                                   const Limits& limits) {
   Result<SchemaGrammar> parsed = schema_grammar(schema, schema_options(spec, limits));
   if (!parsed.ok()) return parsed.failure();
   if (Status ignored = refuse_ignored(parsed->ignored, spec.strict); !ignored.ok()) return ignored.failure();
+  note_ignored(parsed->grammar, "", parsed->ignored);
   return std::move(parsed->grammar);
 }
 
@@ -73,6 +84,7 @@ Result<Grammar> parse_tag(const StructuredOutputs& spec, const SpecialTokens& to
     Result<AddedSchema> added = add_schema(grammar, schema, schema_options(spec, limits));
     if (!added.ok()) return invalid_argument(cat(pointer, added.failure().message));
     if (Status ignored = refuse_ignored(added->ignored, spec.strict); !ignored.ok()) return ignored.failure();
+    note_ignored(grammar, pointer, added->ignored);
     return added->symbol;
   };
   return parse_structural_tag(*tag, options);

@@ -35,6 +35,7 @@ struct SamplerBuffers {
   std::vector<TokenId> ids;           // [vocab_size]
   std::vector<float> weights;         // [vocab_size]
   std::vector<Ranked> ranked;         // [vocab_size]
+  std::vector<uint16_t> buckets;      // [vocab_size]
   std::vector<double> bucket_mass;    // [kNumBuckets]
   std::vector<uint32_t> bucket_size;  // [kNumBuckets]
   std::vector<float> processed;       // [vocab_size] with a LogprobsMode of processed values, otherwise empty

@@ -163,18 +163,27 @@ QUIRE_WIDE double weigh(std::span<const float> values, float max, float scale, f
   return exp_pass<true>(values, max, scale, weights, block_sum);
 }
 
-QUIRE_WIDE RowWeights describe_weights(std::span<const float> values, float max, float scale,
-                                       double* block_sum) {
+QUIRE_WIDE RowWeights describe_weights(std::span<const float> values, float max, float scale) {
   constexpr float kLowest = -1000.0F;  // weights are 0 long before; the product with infinity is not a number
-  RowWeights row;
-  row.sum = exp_pass<false>(values, max, scale, nullptr, block_sum);
   const Floats tops = splat(max);
   const Floats scales = splat(scale);
-  const double weighted = add_up(
-      values, [&](const Floats& value) __attribute__((always_inline)) {
-        const Floats x = quire::max((value - tops) * scales, splat(kLowest));
-        return x * exp2_lanes(x * splat(kLog2E));
-      });
+  RowWeights row;
+  double weighted = 0.0;
+  for (size_t begin = 0; begin < values.size(); begin += kRowBlock) {
+    const size_t end = std::min(begin + kRowBlock, values.size());
+    Floats sum{};
+    Floats weighted_sum{};
+    for (size_t i = begin; i < end; i += kLanes) {
+      const Floats value =
+          i + kLanes <= end ? load(values.data() + i) : load_padded(values.data() + i, end - i);
+      const Floats x = quire::max((value - tops) * scales, splat(kLowest));
+      const Floats weight = exp2_lanes(x * splat(kLog2E));
+      sum += weight;
+      weighted_sum += x * weight;
+    }
+    row.sum += sum_lanes(sum);
+    weighted += sum_lanes(weighted_sum);
+  }
   row.mean = weighted / row.sum;
   row.entropy = std::max(0.0, std::log(row.sum) - row.mean);
   return row;

@@ -35,7 +35,7 @@ struct RowWeights {
   double mean = 0.0;     // mean of x, each counted w times
   double entropy = 0.0;  // entropy of the probabilities w / sum, in nats
 };
-RowWeights describe_weights(std::span<const float> values, float max, float scale, double* block_sum);
+RowWeights describe_weights(std::span<const float> values, float max, float scale);
 
 // Standard deviation of the entries that are not -inf; infinite if they are too far apart. max: not less than
 // any entry.

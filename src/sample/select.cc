@@ -39,9 +39,13 @@ bool ranks_before(const Ranked& a, const Ranked& b) {
   return more_likely(a.value, a.id, b.value, b.id);
 }
 
-int bucket_of(const Row& row, const Order& order, float value) {
-  const float distance = order.distance(row, value) * kBucketsPerNat;
-  return static_cast<int>(std::min(distance, static_cast<float>(kNumBuckets - 1)));
+// buckets [row.values.size()]: the distance of each entry from the first possible rank, in buckets.
+void find_buckets(const Row& row, const Order& order, uint16_t* buckets) {
+  constexpr auto kLast = static_cast<float>(kNumBuckets - 1);
+  for (size_t i = 0; i < row.values.size(); ++i) {
+    const float distance = order.distance(row, row.values[i]) * kBucketsPerNat;
+    buckets[i] = static_cast<uint16_t>(static_cast<int32_t>(distance < kLast ? distance : kLast));
+  }
 }
 
 // Returns the last entry of the smallest set of first entries in ranked[0, count) that reaches the target.
@@ -85,12 +89,14 @@ void list_from(Row& row, float max, float scale, float bound, SamplerBuffers& bu
 // only this band is searched.
 void keep_until(Row& row, const Order& order, const float* mass, const Target& target,
                 SamplerBuffers& buffers) {
+  const size_t size = row.values.size();
   std::fill(buffers.bucket_mass.begin(), buffers.bucket_mass.end(), 0.0);
   std::fill(buffers.bucket_size.begin(), buffers.bucket_size.end(), 0U);
-  for (size_t i = 0; i < row.values.size(); ++i) {
-    const auto bucket = static_cast<size_t>(bucket_of(row, order, row.values[i]));
-    buffers.bucket_mass[bucket] += mass != nullptr ? double{mass[i]} : 1.0;
-    ++buffers.bucket_size[bucket];
+  uint16_t* const buckets = buffers.buckets.data();
+  find_buckets(row, order, buckets);
+  for (size_t i = 0; i < size; ++i) {
+    buffers.bucket_mass[buckets[i]] += mass != nullptr ? double{mass[i]} : 1.0;
+    ++buffers.bucket_size[buckets[i]];
   }
   double reached = 0.0;
   size_t num_reached = 0;
@@ -105,20 +111,22 @@ void keep_until(Row& row, const Order& order, const float* mass, const Target& t
     return;  // because of rounding the sum is below the target; keep all entries
   }
   size_t in_band = 0;
-  for (size_t i = 0; i < row.values.size(); ++i) {
-    const float value = row.values[i];
-    buffers.ranked[in_band] = {order.rank(row, value), row.ids[i], mass != nullptr ? mass[i] : 1.0F};
-    in_band += static_cast<size_t>(bucket_of(row, order, value)) == band ? 1 : 0;
+  for (size_t i = 0; i < size; ++i) {
+    if (buckets[i] != band) continue;
+    buffers.ranked[in_band++] = {order.rank(row, row.values[i]), row.ids[i],
+                                 mass != nullptr ? mass[i] : 1.0F};
   }
   const Target rest{target.mass - reached, target.count > num_reached ? target.count - num_reached : 0};
   const Ranked cut = find_cut(buffers.ranked, in_band, rest);
   size_t count = 0;
-  for (size_t i = 0; i < row.values.size(); ++i) {
+  for (size_t i = 0; i < size; ++i) {
     const float value = row.values[i];
     const TokenId id = row.ids[i];
+    const bool kept = buckets[i] < band ||
+                      (buckets[i] == band && !more_likely(cut.value, cut.id, order.rank(row, value), id));
     buffers.values[count] = value;
     buffers.ids[count] = id;
-    count += more_likely(cut.value, cut.id, order.rank(row, value), id) ? 0 : 1;
+    count += kept ? 1 : 0;
   }
   take_list(row, count, buffers);
 }
@@ -183,6 +191,7 @@ SamplerBuffers::SamplerBuffers(int32_t vocab_size)
       ids(values.size()),
       weights(values.size()),
       ranked(values.size()),
+      buckets(values.size()),
       bucket_mass(kNumBuckets),
       bucket_size(kNumBuckets) {}
 
@@ -222,7 +231,7 @@ void keep_top_p(Row& row, float top_p, int64_t min_keep, SamplerBuffers& buffers
 }
 
 void keep_typical(Row& row, float typical_p, int64_t min_keep, SamplerBuffers& buffers) {
-  const RowWeights weights = describe_weights(row.values, row.max, row.scale, buffers.block_sum.data());
+  const RowWeights weights = describe_weights(row.values, row.max, row.scale);
   // With x = log(weight), -log(probability) - entropy is mean - x.
   const Order order{.typical = true, .center = static_cast<float>(weights.mean)};
   // As for top_p, of the entries that are farther from the mean than the maximum is.

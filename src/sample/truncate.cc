@@ -12,19 +12,19 @@ constexpr float kSmallestTemperature = 0.01F;
 constexpr uint64_t kXtcStream = 0x5854430000000000;  // "XTC"; streams of draws are numbered from 0
 
 // The temperature that the entropy of the row, relative to the largest possible one, selects.
-float temperature_of(const Row& row, const SamplingParams& params, SamplerBuffers& buffers) {
+float temperature_of(const Row& row, const SamplingParams& params) {
   if (params.dynatemp_range <= 0.0F) return params.temperature;
   const size_t count = count_from(row.values, row.max, 1.0F, std::numeric_limits<float>::lowest());
   if (count <= 1) return params.temperature;
-  const RowWeights weights = describe_weights(row.values, row.max, 1.0F, buffers.block_sum.data());
+  const RowWeights weights = describe_weights(row.values, row.max, 1.0F);
   const double share = std::min(1.0, weights.entropy / std::log(static_cast<double>(count)));
   const double lowest = std::max(0.0, double{params.temperature} - double{params.dynatemp_range});
   const double highest = double{params.temperature} + double{params.dynatemp_range};
   return static_cast<float>(lowest + (highest - lowest) * std::pow(share, double{params.dynatemp_exponent}));
 }
 
-void set_temperature(Row& row, const SamplingParams& params, SamplerBuffers& buffers) {
-  row.scale = 1.0F / std::max(temperature_of(row, params, buffers), kSmallestTemperature);
+void set_temperature(Row& row, const SamplingParams& params) {
+  row.scale = 1.0F / std::max(temperature_of(row, params), kSmallestTemperature);
 }
 
 bool xtc_applies(const SamplingState& state, int64_t position) {
@@ -44,7 +44,7 @@ void apply(SamplerStep step, Row& row, const SamplingState& state, int64_t posit
       if (params.top_n_sigma > 0.0F) keep_top_n_sigma(row, params.top_n_sigma, buffers);
       break;
     case SamplerStep::kTemperature:
-      set_temperature(row, params, buffers);
+      set_temperature(row, params);
       break;
     case SamplerStep::kMinP:
       if (params.min_p > 0.0F) keep_min_p(row, params.min_p, params.min_keep, buffers);
@@ -75,7 +75,7 @@ void truncate(Row& row, const SamplingState& state, int64_t position, SamplerBuf
   const SamplingParams& params = state.params();
   if (params.greedy()) return;
   if (params.mirostat_mode != 0) {
-    set_temperature(row, params, buffers);
+    set_temperature(row, params);
     keep_surprise(row, state.max_surprise(), buffers);
     return;
   }

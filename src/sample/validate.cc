@@ -350,8 +350,7 @@ Status validate(const SamplingParams& params, int32_t vocab_size, int32_t max_lo
   if (Status status = check_logprobs(logprobs, "logprobs", vocab_size, max_logprobs); !status) {
     return status;
   }
-  if (Status status = check_logprobs(prompt_logprobs, "prompt_logprobs", vocab_size, max_logprobs);
-      !status) {
+  if (Status status = check_logprobs(prompt_logprobs, "prompt_logprobs", vocab_size, max_logprobs); !status) {
     return status;
   }
   if (Status status = check_tokens(params.stop_token_ids, "stop_token_ids", vocab_size); !status) {

@@ -10,7 +10,7 @@ namespace quire {
 
 struct SamplerBuffers;  // sample/buffers.h, internal
 
-// Scratch memory of one worker thread, allocated once for the vocabulary (about 24 bytes per token). Its
+// Scratch memory of one worker thread, allocated once for the vocabulary (about 26 bytes per token). Its
 // contents are valid within one call only. Not thread-safe.
 class SamplerWorkspace {
  public:

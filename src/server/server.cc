@@ -28,6 +28,15 @@ std::vector<std::string> model_names(const ServingEngine& engine, const ServerOp
   return names;
 }
 
+Json template_variables(const std::string& text) {
+  constexpr const char* kFlag = "--default-chat-template-kwargs";
+  if (text.empty()) return Json::object();
+  Json object = Json::parse(text, nullptr, false);
+  if (!object.is_object()) throw Error(cat(kFlag, " must be a JSON object."));
+  if (object.contains("messages")) throw Error(cat(kFlag, " must not set 'messages'."));
+  return object;
+}
+
 // A browser sends other types across sites without asking the server first. No type at all is accepted: many
 // simple clients send none, and a browser's request is recognized by its Origin header.
 bool is_json(const HttpRequest& request) {
@@ -133,7 +142,8 @@ Server::Server(ServingEngine& engine, ServerOptions options)
   const ServerOptions& o = impl_->options;
   impl_->state = std::shared_ptr<ApiState>(new ApiState{
       engine,
-      {model_names(engine, o), o.strict_params, o.trust_request_chat_template},
+      {model_names(engine, o), o.strict_params, o.trust_request_chat_template, o.force_include_usage,
+       o.tokens_as_ids, template_variables(o.default_chat_template_kwargs)},
       {o.keep_alive_s, "quire-" + o.version, nullptr},
       o.version,
       o.metrics_need_key,

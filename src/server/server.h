@@ -23,6 +23,9 @@ struct ServerOptions {
   std::vector<std::string> served_model_names;  // empty = the model's name and its path as given
   bool strict_params = false;                   // unknown fields of requests are errors
   bool trust_request_chat_template = false;     // a request may contain its own chat template
+  bool force_include_usage = false;             // every stream ends with its usage
+  bool tokens_as_ids = false;                   // default of return_tokens_as_token_ids
+  std::string default_chat_template_kwargs;     // a JSON object of template variables; empty = none
   bool serve_page = true;  // the web page at "/" and the endpoints below /internal that it uses
   RequestLog log_requests = RequestLog::kErrors;
   double keep_alive_s = 15.0;        // between comments on a silent stream; 0 = no comments

@@ -17,6 +17,7 @@ from quire import (
     FlatLogprobs,
     PoolingParams,
     QuireError,
+    RepetitionDetectionParams,
     SamplingParams,
     StructuredOutputsParams,
     TokensPrompt,
@@ -216,6 +217,43 @@ def test_methods_name_the_task_that_they_need(llm, embedder):
 def test_invalid_parameters_are_rejected(fields):
     with pytest.raises(ValueError):
         SamplingParams(**fields)
+
+
+@pytest.mark.parametrize("fields", [
+    {"typical_p": 0.5}, {"top_n_sigma": 0.5}, {"top_p": 0.01, "min_keep": 5}, {"dynatemp_range": 0.9, "dynatemp_exponent": 0.1},
+    {"xtc_probability": 1, "xtc_threshold": 0.05}, {"mirostat_mode": 2, "mirostat_tau": 0.5, "mirostat_eta": 0.9},
+    {"samplers": ["top_k"], "top_k": 1},
+    {"dry_multiplier": 5, "dry_base": 2, "dry_allowed_length": 1, "dry_penalty_last_n": 40, "dry_sequence_breakers": []},
+])
+def test_samplers_change_the_output_and_are_reproducible(llm, fields):
+    plain, first, second = (llm.generate("The cat and the dog", SamplingParams(max_tokens=32, seed=5, **f), use_tqdm=False)[0].outputs[0]
+                            for f in ({}, fields, fields))
+    assert first.token_ids == second.token_ids
+    assert first.token_ids != plain.token_ids
+
+
+def test_bad_words_do_not_appear(llm):
+    word = llm.generate("Once upon a time, there was a", GREEDY, use_tqdm=False)[0].outputs[0].text.split()[0].strip(".,")
+    params = SamplingParams(temperature=0, max_tokens=12, bad_words=[word])
+    assert word not in llm.generate("Once upon a time, there was a", params, use_tqdm=False)[0].outputs[0].text.split()
+
+
+def test_repetitions_end_the_output(llm):
+    params = SamplingParams(temperature=0, max_tokens=50, logit_bias={5: 100}, repetition_detection=RepetitionDetectionParams(2, 1, 4))
+    completion = llm.generate("Once", params, use_tqdm=False)[0].outputs[0]
+    assert completion.token_ids == [5] * 4
+    assert (completion.finish_reason, completion.stop_reason) == ("repetition", "repetition_detected")
+    with pytest.raises(ValidationError, match="min_count"):
+        RepetitionDetectionParams(2, 1, 1)
+
+
+def test_logprobs_of_given_tokens(llm):
+    params = SamplingParams(temperature=0, max_tokens=2, logprob_token_ids=[9, 5], prompt_logprob_token_ids=[7])
+    output = llm.generate("Once upon", params, use_tqdm=False)[0]
+    for token, position in zip(output.outputs[0].token_ids, output.outputs[0].logprobs):
+        assert set(position) == {token, 9, 5}
+        assert position[9].rank is None or token == 9
+    assert all(7 in position for position in output.prompt_logprobs[1:])
 
 
 SCHEMA = {"type": "object", "properties": {"age": {"type": "integer", "minimum": 1, "maximum": 9}}, "required": ["age"],

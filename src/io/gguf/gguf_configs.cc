@@ -325,6 +325,21 @@ json gguf_config(const GgufModel& model, const GgufArch& arch) {
   return config;
 }
 
+namespace {
+
+// "top_k;temperature"
+json split_names(std::string_view text) {
+  json names = json::array();
+  while (!text.empty()) {
+    const size_t end = std::min(text.find(';'), text.size());
+    if (end > 0) names.push_back(std::string(text.substr(0, end)));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return names;
+}
+
+}  // namespace
+
 json gguf_generation_config(const GgufModel& model) {
   const GgufFile& file = model.file();
   json config = json::object();
@@ -336,7 +351,15 @@ json gguf_generation_config(const GgufModel& model) {
   setting("general.sampling.top_p", "top_p");
   setting("general.sampling.min_p", "min_p");
   setting("general.sampling.penalty_repeat", "repetition_penalty");
+  setting("general.sampling.xtc_probability", "xtc_probability");
+  setting("general.sampling.xtc_threshold", "xtc_threshold");
+  setting("general.sampling.mirostat_tau", "mirostat_tau");
+  setting("general.sampling.mirostat_eta", "mirostat_eta");
   if (const auto top_k = file.integer("general.sampling.top_k")) config["top_k"] = *top_k;
+  if (const auto mode = file.integer("general.sampling.mirostat")) config["mirostat"] = *mode;
+  if (const auto names = file.text("general.sampling.sequence")) {
+    config["samplers"] = split_names(*names);
+  }
   return config;
 }
 

@@ -218,12 +218,14 @@ std::string read_model(FieldReader& fields, const ApiOptions& options) {
   return *name;
 }
 
-void read_generation_fields(FieldReader& fields, const ServingEngine& engine, GenerationSpec& spec) {
+void read_generation_fields(FieldReader& fields, const ServingEngine& engine, const ApiOptions& options,
+                            GenerationSpec& spec) {
   spec.sampling = engine.default_sampling();
   read_sampling(fields, engine.model(), spec.sampling);
   read_stream(fields, spec);
+  spec.include_usage = spec.include_usage || (spec.stream && options.force_include_usage);
   spec.return_token_ids = fields.boolean("return_token_ids").value_or(false);
-  spec.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(false);
+  spec.tokens_as_ids = fields.boolean("return_tokens_as_token_ids").value_or(options.tokens_as_ids);
   spec.prompt_logprobs = fields.integer32("prompt_logprobs", -1);
   if (spec.stream && spec.prompt_logprobs)
     fields.fail("prompt_logprobs is not available with stream: true.", "prompt_logprobs");
@@ -291,6 +293,11 @@ Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::option
   const int64_t limit = model.max_model_len;
   // Scoring a prompt generates nothing, everything else at least one token.
   const bool generates = wanted != 0;
+  if (truncation.keep && *truncation.keep > limit) {
+    return invalid_argument(cat("truncate_prompt_tokens must be at most ", limit,
+                                " (--max-model-len), but is ", *truncation.keep, "."),
+                            "truncate_prompt_tokens");
+  }
   if (truncation.keep) {
     const int64_t keep =
         *truncation.keep >= 0 ? *truncation.keep : std::max<int64_t>(1, limit - wanted.value_or(1));
@@ -302,10 +309,10 @@ Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::option
   const auto size = static_cast<int64_t>(prompt.ids.size());
   if (Status length = check_prompt_length(size, generates, model.max_model_len); !length.ok()) return length;
   if (wanted && size + *wanted > limit) {
-    return invalid_argument(
-        cat("The prompt has ", counted(size, "token"), " and max_tokens is ", *wanted, ", together ",
-            size + *wanted, "; the maximum is ", limit, " (--max-model-len)."),
-        "max_tokens");
+    return Failure{ErrorKind::kContextLength,
+                   cat("The prompt has ", counted(size, "token"), " and max_tokens is ", *wanted,
+                       ", together ", size + *wanted, "; the maximum is ", limit, " (--max-model-len)."),
+                   "max_tokens"};
   }
   prompt.max_tokens =
       wanted ? *wanted : static_cast<int32_t>(std::min<int64_t>(default_max_tokens, limit - size));
@@ -329,6 +336,11 @@ Result<ChatRequest> read_chat_fields(FieldReader& fields, const ApiOptions& opti
     return invalid_argument(
         "This server does not accept chat templates in requests (--trust-request-chat-template allows them).",
         "chat_template");
+  }
+  if (request.ok()) {
+    for (const auto& item : options.default_chat_template_kwargs.items()) {
+      if (!request->kwargs.contains(item.key())) request->kwargs[item.key()] = item.value();
+    }
   }
   return request;
 }

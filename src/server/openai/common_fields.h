@@ -22,7 +22,8 @@ void read_labels(FieldReader& fields, const ApiOptions& options, const ModelInfo
 // Sampling fields, on top of the model's defaults, and the other fields of both completions and chat.
 // max_tokens, logprobs and prompts are left to the endpoint. The engine checks the ranges
 // (sample/validate.h).
-void read_generation_fields(FieldReader& fields, const ServingEngine& engine, GenerationSpec& spec);
+void read_generation_fields(FieldReader& fields, const ServingEngine& engine, const ApiOptions& options,
+                            GenerationSpec& spec);
 
 // Fails for fields that would constrain or change the output in a way that is not supported. They are never
 // ignored.

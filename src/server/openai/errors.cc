@@ -11,8 +11,9 @@ struct KindRow {
   ErrorKind kind;
   int status;
 };
-constexpr std::array<KindRow, 7> kKinds = {{
+constexpr std::array<KindRow, 8> kKinds = {{
     {ErrorKind::kInvalidArgument, 400},
+    {ErrorKind::kContextLength, 400},
     {ErrorKind::kNotFound, 404},
     {ErrorKind::kUnauthorized, 401},
     {ErrorKind::kTooLarge, 413},
@@ -53,6 +54,7 @@ const StatusRow& row_of(int status) {
 
 // `code` of an error that differs from that of its status.
 std::string_view code_of(ErrorKind kind) {
+  if (kind == ErrorKind::kContextLength) return "context_length_exceeded";
   return kind == ErrorKind::kUnsupported ? "not_supported" : "";
 }
 

@@ -307,7 +307,8 @@ void GenerationResponse::begin_stream() {
   }
   if (!spec_.chat) return;
   std::string stream;
-  for (size_t i = 0; i < choices_.size(); ++i) write_chunk(stream, i, choices_[i], true, "", {});
+  for (size_t i = 0; i < choices_.size(); ++i)
+    write_chunk(stream, i, choices_[i], true, spec_.echoed_message, {});
   writer_->write(stream);
 }
 
@@ -439,7 +440,12 @@ void GenerationResponse::write_whole_choice(JsonOut& out, size_t index, Choice& 
   const size_t prompt = index / static_cast<size_t>(std::max(1, spec_.sampling.n));
   out.begin_object().key("index").integer(index);
   if (spec_.chat) {
-    out.key("message").begin_object().key("role").string("assistant").key("content").string(choice.text);
+    out.key("message")
+        .begin_object()
+        .key("role")
+        .string("assistant")
+        .key("content")
+        .string(spec_.echoed_message + choice.text);
     out.key("refusal").null().end_object();
   } else {
     out.key("text").string(choice.text);

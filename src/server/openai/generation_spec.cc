@@ -27,10 +27,11 @@ Status check_size(std::string_view text, const Truncation& truncation, const Ser
   // max_token_bytes() is slow the first time, and most prompts are short.
   if (truncation.keep || text.size() / 4 <= limit || text.size() / engine.max_token_bytes() <= limit)
     return {};
-  return invalid_argument(cat("The prompt has ", text.size(), " bytes, which are more than ",
-                              counted(static_cast<int64_t>(text.size() / engine.max_token_bytes()), "token"),
-                              "; the maximum is ", limit, " (--max-model-len)."),
-                          std::string(param));
+  return Failure{ErrorKind::kContextLength,
+                 cat("The prompt has ", text.size(), " bytes, which are more than ",
+                     counted(static_cast<int64_t>(text.size() / engine.max_token_bytes()), "token"),
+                     "; the maximum is ", limit, " (--max-model-len)."),
+                 std::string(param)};
 }
 
 // Reads `prompt`: a string, an array of strings, of token ids, or of arrays of token ids.
@@ -130,7 +131,24 @@ Status set_constraint(GenerationSpec& spec, const ServingEngine& engine,
   auto compiled = engine.compile(*constraint);
   if (!compiled.ok()) return compiled.failure();
   spec.constraint = std::move(*compiled);
+  // Keywords of a schema that have no effect.
+  for (const std::string& pointer : spec.constraint->ignored())
+    spec.ignored_params.push_back(cat(constraint->field, pointer));
   return {};
+}
+
+// The text of the last message if it is the assistant's, as vLLM echoes it.
+std::string last_answer(const Json& messages) {
+  if (messages.empty() || messages.back().value("role", "") != "assistant") return {};
+  const auto content = messages.back().find("content");
+  if (content == messages.back().end()) return {};
+  if (content->is_string()) return content->get<std::string>();
+  std::string text;
+  for (const Json& part : *content) {
+    if (part.is_object() && part.contains("text") && part["text"].is_string())
+      text += part["text"].get<std::string>();
+  }
+  return text;
 }
 
 // Tool calls in the output are not parsed, so that a client would get them as text.
@@ -153,7 +171,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   GenerationSpec spec;
   FieldReader fields(body);
   read_labels(fields, options, engine.model(), "cmpl-", request_id, spec);
-  read_generation_fields(fields, engine, spec);
+  read_generation_fields(fields, engine, options, spec);
   refuse_unsupported(fields);
   const Truncation truncation = read_truncation(fields);
   spec.echo = fields.boolean("echo").value_or(false);
@@ -200,7 +218,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   spec.chat = true;
   FieldReader fields(body);
   read_labels(fields, options, engine.model(), "chatcmpl-", request_id, spec);
-  read_generation_fields(fields, engine, spec);
+  read_generation_fields(fields, engine, options, spec);
   refuse_unsupported(fields);
   const Truncation truncation = read_truncation(fields);
   const bool logprobs = fields.boolean("logprobs").value_or(false);
@@ -211,10 +229,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   const auto max_tokens = fields.integer32("max_tokens", 1);
   const auto max_completion_tokens = fields.integer32("max_completion_tokens", 1);
   const auto wanted = max_completion_tokens ? max_completion_tokens : max_tokens;
-  if (fields.boolean("echo").value_or(false)) {
-    fields.fail(ErrorKind::kUnsupported,
-                "echo is not supported for chat; continue_final_message continues a message.", "echo");
-  }
+  const bool echo = fields.boolean("echo").value_or(false);
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   const std::optional<StructuredOutputs> constraint = read_constraint(fields);
   refuse_tools(fields);
@@ -224,6 +239,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   settle_unread(fields, options, spec.ignored_params);
   if (!fields.ok()) return fields.failure();
 
+  if (echo) spec.echoed_message = last_answer(chat->messages);
   if (!engine.has_chat_template() && chat->chat_template.empty()) {
     return invalid_argument(
         "The model has no chat template: start the server with --chat-template FILE, or use /v1/completions "

@@ -21,6 +21,9 @@ struct ApiOptions {
   std::vector<std::string> model_names;      // the first is the model name in responses; never empty
   bool strict_params = false;                // unknown fields are errors
   bool trust_request_chat_template = false;  // a request may contain its own chat template
+  bool force_include_usage = false;          // every stream ends with its usage
+  bool tokens_as_ids = false;                // default of return_tokens_as_token_ids
+  Json default_chat_template_kwargs = Json::object();  // variables that a request does not set
 };
 
 // The fields of a request that identify and order it.
@@ -51,6 +54,7 @@ struct GenerationSpec : RequestLabels {
   bool continuous_usage = false;
   bool include_timings = false;
   bool echo = false;
+  std::string echoed_message = {};  // chat: the text of the last message, which the answer begins with
   bool return_token_ids = false;
   bool tokens_as_ids = false;              // logprobs name tokens "token_id:N"
   std::optional<int32_t> logprobs;         // alternatives in the response per token

@@ -67,6 +67,18 @@ TEST_F(ConstraintCompilerTest, NamesTheFieldOfTheRequestThatIsRefused) {
   }
 }
 
+TEST_F(ConstraintCompilerTest, NamesKeywordsWithoutEffect) {
+  ConstraintCompiler constraints = compiler();
+  const StructuredOutputs schema{
+      .kind = Kind::kJsonSchema,
+      .text =
+          R"({"type":"object","properties":{"a":{"type":"integer","colour":"red"}},"additionalProperties":false})"};
+  const auto compiled = constraints.compile(schema);
+  ASSERT_TRUE(compiled.ok());
+  EXPECT_EQ((*compiled)->ignored(), (std::vector<std::string>{"/properties/a/colour"}));
+  EXPECT_TRUE((*constraints.compile(regex("a+")))->ignored().empty());
+}
+
 TEST_F(ConstraintCompilerTest, RefusesEveryConstraintWithoutATokenizer) {
   ConstraintCompiler constraints(nullptr, 100, {0}, 0);
   const auto refused = constraints.compile(regex("a"));

@@ -41,6 +41,50 @@ TEST(GenerationDefaults, AreRead) {
   EXPECT_THAT(out.warnings, IsEmpty());
 }
 
+TEST(GenerationDefaults, ContainTheSamplersOfGgufFiles) {
+  const GenerationDefaults out = defaults_of({{"typical_p", 0.9},
+                                              {"xtc_probability", 0.5},
+                                              {"xtc_threshold", 0.2},
+                                              {"mirostat", 2},
+                                              {"mirostat_tau", 4.0},
+                                              {"mirostat_eta", 0.2},
+                                              {"samplers", {"top_k", "temperature"}}});
+  EXPECT_FLOAT_EQ(out.sampling.typical_p, 0.9F);
+  EXPECT_FLOAT_EQ(out.sampling.xtc_probability, 0.5F);
+  EXPECT_FLOAT_EQ(out.sampling.xtc_threshold, 0.2F);
+  EXPECT_EQ(out.sampling.mirostat_mode, 2);
+  EXPECT_FLOAT_EQ(out.sampling.mirostat_tau, 4.0F);
+  EXPECT_FLOAT_EQ(out.sampling.mirostat_eta, 0.2F);
+  EXPECT_THAT(out.sampling.samplers, ElementsAre("top_k", "temperature"));
+  EXPECT_THAT(out.warnings, IsEmpty());
+  const GenerationDefaults wrong = defaults_of({{"mirostat", 1}, {"samplers", {"best"}}});
+  EXPECT_EQ(wrong.warnings.size(), 2U);
+  EXPECT_THAT(wrong.sampling.samplers, IsEmpty());
+}
+
+TEST(GenerationDefaults, AreOverriddenByTheFlag) {
+  GenerationDefaults defaults = defaults_of({{"temperature", 0.5}, {"top_k", 20}});
+  override_generation_defaults(R"({"temperature": 0.7, "max_new_tokens": 9})", kVocabulary, defaults);
+  EXPECT_FLOAT_EQ(defaults.sampling.temperature, 0.7F);
+  EXPECT_EQ(defaults.sampling.top_k, 20);
+  EXPECT_EQ(defaults.max_new_tokens, 9);
+  const std::pair<const char*, const char*> wrong[] = {
+      {"[]", "must be a JSON object"},
+      {"{", "must be a JSON object"},
+      {R"({"temperature": 5})", "temperature must be at least 0 and at most 2, but is 5."},
+      {R"({"top_k": "many"})", "'top_k' must be an integer"},
+      {R"({"zebra": 1})", "'zebra'"},
+  };
+  for (const auto& [text, problem] : wrong) {
+    try {
+      override_generation_defaults(text, kVocabulary, defaults);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("--override-generation-config"), HasSubstr(problem)));
+    }
+  }
+}
+
 TEST(GenerationDefaults, MaxNewTokensIsTheDefaultOfMaxTokens) {
   EXPECT_EQ(defaults_of({{"temperature", 0.5}}).max_new_tokens, 0);
   const GenerationDefaults out = defaults_of({{"max_new_tokens", 40}, {"max_length", 20}});

@@ -81,6 +81,17 @@ TEST_F(BeamOutputs, SendsAllHypothesesAtOnceBestFirst) {
   EXPECT_EQ(metrics_.success_length.value(), 1.0);
 }
 
+TEST_F(BeamOutputs, CountTheirPromptWithTheirTokensInAnIteration) {
+  add(1);
+  const BeamResult result{100, {text(" there was a dog.", 2)}};
+  EXPECT_EQ(outputs_.take_iteration_tokens(), 0);
+  apply(&result);
+  const auto num_prompt = static_cast<int64_t>(tokenizer_->encode("Once upon a time", true).size());
+  const auto num_output = static_cast<int64_t>(result.hypotheses[0].token_ids.size());
+  EXPECT_EQ(outputs_.take_iteration_tokens(), num_prompt + num_output);
+  EXPECT_EQ(outputs_.take_iteration_tokens(), 0);
+}
+
 TEST_F(BeamOutputs, SendsNoOutputForActiveBeams) {
   add(1);
   for (int32_t beam = 0; beam < 4; ++beam) EXPECT_FALSE(apply(nullptr, beam));

@@ -124,8 +124,8 @@ TEST(GgufWarnings, NameMetadataThatNothingReads) {
       gguf_warnings("llama", {{"llama.attention.sinks", {"BOOL"}, true}}),
       ElementsAre(AllOf(HasSubstr("m.gguf: 'llama.attention.sinks' is unknown"), HasSubstr("no effect"))));
   EXPECT_THAT(gguf_warnings("llama", {{"llama.logit_scale", {"FLOAT32"}, 0.5},
-                                      {"general.sampling.mirostat", {"UINT32"}, 2}}),
-              ElementsAre(HasSubstr("'general.sampling.mirostat' and 'llama.logit_scale' are")));
+                                      {"general.sampling.penalty_last_n", {"INT32"}, 64}}),
+              ElementsAre(HasSubstr("'general.sampling.penalty_last_n' and 'llama.logit_scale' are")));
 }
 
 // The readers copy these into fields that Llama does not have.
@@ -147,8 +147,9 @@ TEST(GgufWarnings, DependOnTheValue) {
     return warnings_of(*gguf_from_memory(std::as_bytes(std::span(file)), "m.gguf"));
   };
   EXPECT_THAT(rotated(2), ElementsAre(HasSubstr("'llama.rope.dimension_count' is")));
-  EXPECT_THAT(gguf_warnings("llama", {{"general.sampling.mirostat", {"UINT32"}, 0},
-                                      {"general.sampling.mirostat_tau", {"FLOAT32"}, 5.0},
+  EXPECT_THAT(gguf_warnings("llama", {{"general.sampling.penalty_last_n", {"INT32"}, -1},
+                                      {"general.sampling.mirostat", {"UINT32"}, 2},
+                                      {"general.sampling.sequence", {"STRING"}, "top_k;temperature"},
                                       {"llama.attention.causal", {"BOOL"}, true}}),
               IsEmpty());
   EXPECT_THAT(gguf_warnings("llama", {{"llama.attention.causal", {"BOOL"}, false}}),

@@ -292,6 +292,31 @@ TEST_F(GenerationTest, StreamsTokenIdsWithoutATokenizer) {
   EXPECT_EQ(client.post("/v1/completions", R"({"prompt":[97],"max_tokens":2,"logprobs":1})").status, 200);
 }
 
+TEST_F(GenerationTest, ChatEchoIsTheBeginningOfTheAnswer) {
+  RawClient client(start());
+  const std::string body =
+      R"("echo":true,"max_tokens":3,"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"Once"}]})";
+  const Json whole = client.post("/v1/chat/completions", "{" + body).json();
+  const std::string text = whole["choices"][0]["message"]["content"];
+  EXPECT_TRUE(text.starts_with("Once") && text.size() > 4) << text;
+  std::string streamed;
+  for (const Json& event : events(client.post("/v1/chat/completions", R"({"stream":true,)" + body).body))
+    streamed += event["choices"][0]["delta"].value("content", "");
+  EXPECT_EQ(streamed, text);
+}
+
+TEST_F(GenerationTest, PromptLogprobsAreNullUnlessRequested) {
+  RawClient client(start());
+  const Json completion = client.post("/v1/completions", R"({"prompt":"a","max_tokens":1})").json();
+  EXPECT_TRUE(completion["choices"][0].contains("prompt_logprobs"));
+  EXPECT_TRUE(completion["choices"][0]["prompt_logprobs"].is_null());
+  const Json chat =
+      client.post("/v1/chat/completions", R"({"messages":[{"role":"user","content":"a"}],"max_tokens":1})")
+          .json();
+  EXPECT_TRUE(chat.contains("prompt_logprobs"));
+  EXPECT_TRUE(chat["prompt_logprobs"].is_null());
+}
+
 TEST_F(GenerationTest, NamesIgnoredParams) {
   options.strict_params = false;
   RawClient client(start());

@@ -6,6 +6,7 @@
 #include "base/yield_point.h"
 #include "server/openai/api.h"
 #include "server/openai/common_fields.h"
+#include "server/openai/errors.h"
 #include "server/openai/generation_spec.h"
 #include "server/openai/pooling_spec.h"
 #include "unit/server/server_fixture.h"
@@ -148,7 +149,7 @@ TEST_F(RequestsTest, RejectsInvalidFieldsByName) {
   for (const Case& c : cases) {
     const auto spec = completion(cat(R"({"prompt":"a",)", c.fields, "}"));
     ASSERT_FALSE(spec.ok()) << c.fields;
-    EXPECT_EQ(spec.failure().kind, ErrorKind::kInvalidArgument) << c.fields;
+    EXPECT_EQ(http_status(spec.failure().kind), 400) << c.fields;
     EXPECT_EQ(spec.failure().param, c.param) << c.fields;
     expect_sentence(spec.failure(), c.param);
   }
@@ -279,6 +280,48 @@ TEST_F(RequestsTest, ReportsTheLengthOfALongPrompt) {
   EXPECT_EQ(spec.failure().message,
             "The prompt has 5003 tokens; the maximum is 4095, which leaves room for one generated token "
             "(--max-model-len 4096).");
+}
+
+TEST_F(RequestsTest, PromptsThatAreTooLongHaveAKindOfTheirOwn) {
+  const std::string text(5002, 'x');
+  for (const std::string& body :
+       {cat(R"({"prompt":")", text, "\"}"), cat(R"({"prompt":")", std::string(100000, 'x'), "\"}"),
+        std::string(R"({"prompt":"a","max_tokens":4096})")}) {
+    const auto spec = completion(body);
+    ASSERT_FALSE(spec.ok());
+    EXPECT_EQ(spec.failure().kind, ErrorKind::kContextLength) << spec.failure().message;
+  }
+  const HttpResponse response = error_response(completion(cat(R"({"prompt":")", text, "\"}")).failure());
+  EXPECT_EQ(response.status, 400);
+  EXPECT_EQ(Json::parse(response.body)["error"]["code"], "context_length_exceeded");
+}
+
+TEST_F(RequestsTest, RejectsTruncationAboveTheLimit) {
+  const auto spec = completion(R"({"prompt":"a","truncate_prompt_tokens":4097})");
+  ASSERT_FALSE(spec.ok());
+  EXPECT_EQ(spec.failure().param, "truncate_prompt_tokens");
+  EXPECT_TRUE(completion(R"({"prompt":"a","truncate_prompt_tokens":4096})").ok());
+}
+
+TEST_F(RequestsTest, ServerOptionsAreDefaultsOfRequests) {
+  options.force_include_usage = true;
+  options.tokens_as_ids = true;
+  options.default_chat_template_kwargs = {{"enable_thinking", false}, {"style", "short"}};
+  EXPECT_TRUE(completion(R"({"prompt":"a","stream":true})")->include_usage);
+  EXPECT_FALSE(completion(R"({"prompt":"a"})")->include_usage);
+  EXPECT_TRUE(completion(R"({"prompt":"a"})")->tokens_as_ids);
+  EXPECT_FALSE(completion(R"({"prompt":"a","return_tokens_as_token_ids":false})")->tokens_as_ids);
+  ASSERT_TRUE(chat_with(R"("chat_template_kwargs":{"style":"long"})").ok());
+  EXPECT_EQ(engine.last_chat().kwargs, (Json{{"style", "long"}, {"enable_thinking", false}}));
+}
+
+TEST_F(RequestsTest, ChatEchoesTheTextOfTheLastAnswer) {
+  const auto echoed = [&](const char* messages) {
+    return chat(cat(R"({"echo":true,"messages":)", messages, "}"))->echoed_message;
+  };
+  EXPECT_EQ(echoed(R"([{"role":"user","content":"a"},{"role":"assistant","content":"Once"}])"), "Once");
+  EXPECT_EQ(echoed(R"([{"role":"user","content":"a"}])"), "");
+  EXPECT_EQ(chat(R"({"messages":[{"role":"assistant","content":"Once"}]})")->echoed_message, "");
 }
 
 TEST_F(RequestsTest, RejectsAVeryLongTextBeforeTokenization) {
