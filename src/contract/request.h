@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,10 +23,12 @@ struct Request {
   SharedSamplingParams sampling;
   std::optional<PoolingRequest> pooling;  // an embedding or scores instead of tokens; max_tokens is 0
   SharedConstraint constraint;            // what each of the outputs has to be
-  int32_t priority = 0;                   // lower is scheduled first, with SchedulingPolicy::kPriority
-  std::string client;                     // name of an API key, or the `user` field
-  std::string cache_salt;                 // requests share cached prefixes only within one salt
-  int32_t adapter = 0;                    // 0 = none
+  // Tokens whose places in the text are reported, ascending; null = none.
+  std::shared_ptr<const std::vector<TokenId>> markers;
+  int32_t priority = 0;    // lower is scheduled first, with SchedulingPolicy::kPriority
+  std::string client;      // name of an API key, or the `user` field
+  std::string cache_salt;  // requests share cached prefixes only within one salt
+  int32_t adapter = 0;     // 0 = none
 
   // Set by the engine.
   RequestId id = -1;

@@ -2,6 +2,7 @@
 // moved to the request's owner.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,10 +21,19 @@ enum class FinishReason { kNone, kStop, kLength, kAbort, kError, kRepetition };
 // "stop", "length", "abort", "error", "repetition"; "" for kNone
 const char* to_string(FinishReason reason);
 
+// One of Request::markers in the text of a delta. Its own text is [offset, offset + size), which is empty if
+// special tokens are left out.
+struct TextMarker {
+  size_t offset = 0;
+  size_t size = 0;
+  TokenId token = -1;
+};
+
 // The new tokens and text of one sample since the last RequestOutput.
 struct CompletionDelta {
   int32_t index = 0;
   std::string text;  // whole characters only; text that may be the start of a stop string is held back
+  std::vector<TextMarker> markers;  // in the order of the text
   std::vector<TokenId> token_ids;
   std::vector<PositionLogprobs> logprobs;  // per token; empty unless requested
   double cumulative_logprob = 0.0;         // sum over all tokens so far

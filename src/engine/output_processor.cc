@@ -42,11 +42,14 @@ void OutputProcessor::add(const Request& request, OutputSink&& sink) {
   const SharedSamplingParams& params = request.sampling;
   Record record;
   record.params = params;
+  record.markers = request.markers;
   record.times.arrival = request.arrival;
   record.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
   for (int32_t i = 0; i < params->n; ++i) {
-    Sample& sample = record.samples.emplace_back(Sample{
-        std::nullopt, StopChecker(params.share(&SamplingParams::stop), params->include_stop_str_in_output)});
+    Sample& sample =
+        record.samples.emplace_back(Sample{.detokenizer = std::nullopt,
+                                           .stop_checker = StopChecker(params.share(&SamplingParams::stop),
+                                                                       params->include_stop_str_in_output)});
     if (tokenizer_ != nullptr) {
       sample.detokenizer.emplace(*tokenizer_, params->skip_special_tokens,
                                  params->spaces_between_special_tokens);
@@ -136,8 +139,8 @@ void OutputProcessor::take_hypothesis(Record& request, int32_t index, const Beam
   sample.num_tokens = static_cast<int32_t>(tokens.size());
   const bool hides_last = hypothesis.stopped && !request.params->include_stop_str_in_output;
   const size_t num_shown = tokens.size() - (hides_last ? 1 : 0);
-  for (size_t i = 0; i < num_shown && sample.detokenizer; ++i)
-    delta.text += sample.detokenizer->push(tokens[i]);
+  for (size_t i = 0; i < tokens.size() && sample.detokenizer; ++i)
+    add_text(sample, delta, decode(request, sample, tokens[i], i >= num_shown));
   if (hypothesis.stopped) {
     const auto contains = [&](const std::vector<TokenId>& ids) {
       return std::find(ids.begin(), ids.end(), tokens.back()) != ids.end();
@@ -163,6 +166,30 @@ bool OutputProcessor::is_text(const SequenceUpdate& update, const SampledToken& 
          std::find(end_token_ids_.begin(), end_token_ids_.end(), last.token) == end_token_ids_.end();
 }
 
+std::string OutputProcessor::decode(const Record& request, Sample& sample, TokenId token, bool hidden) const {
+  std::string piece = hidden ? std::string() : sample.detokenizer->push(token);
+  sample.decoded += piece.size();
+  if (request.markers != nullptr &&
+      std::binary_search(request.markers->begin(), request.markers->end(), token)) {
+    // A character that was not complete may come out with the token, before its own text.
+    const std::string own = tokenizer_->token_bytes(token);
+    const size_t size = piece.ends_with(own) ? std::min(own.size(), piece.size()) : piece.size();
+    sample.waiting.push_back({sample.decoded - size, size, token});
+  }
+  return piece;
+}
+
+void OutputProcessor::add_text(Sample& sample, CompletionDelta& delta, std::string_view text) {
+  delta.text += text;
+  sample.delivered += text.size();
+  const size_t begin = sample.delivered - delta.text.size();  // where the delta begins
+  const auto complete = [&](const TextMarker& m) { return m.offset + m.size <= sample.delivered; };
+  const auto end = std::find_if_not(sample.waiting.begin(), sample.waiting.end(), complete);
+  for (auto it = sample.waiting.begin(); it != end; ++it)
+    delta.markers.push_back({it->offset - begin, it->size, it->token});
+  sample.waiting.erase(sample.waiting.begin(), end);
+}
+
 bool OutputProcessor::append_tokens(Record& request, Sample& sample, CompletionDelta& delta,
                                     const SequenceUpdate& update) {
   for (size_t i = 0; i < update.sampled.size(); ++i) {
@@ -174,10 +201,11 @@ bool OutputProcessor::append_tokens(Record& request, Sample& sample, CompletionD
     // The stop token is not part of the text, unless the request includes it.
     const bool is_last = update.finish_reason == FinishReason::kStop && i + 1 == update.sampled.size();
     const bool ends_text = is_last && !is_text(update, token) && !request.params->include_stop_str_in_output;
-    if (!sample.detokenizer || ends_text) continue;
-    const std::string piece = sample.detokenizer->push(token.token);
+    if (!sample.detokenizer) continue;
+    const std::string piece = decode(request, sample, token.token, ends_text);
+    if (ends_text) continue;
     auto step = sample.stop_checker.append(piece, sample.num_tokens > request.params->min_tokens);
-    delta.text += step.text;
+    add_text(sample, delta, step.text);
     if (step.match) {
       delta.stop_reason = std::move(*step.match);
       delta.cumulative_logprob = sample.cumulative_logprob;
@@ -201,8 +229,9 @@ void OutputProcessor::finish_sample(Record& request, Sample& sample, CompletionD
                                     FinishReason reason) {
   const bool matched_stop_string = std::holds_alternative<std::string>(delta.stop_reason);
   if (sample.detokenizer && !matched_stop_string) {
-    auto step = sample.stop_checker.append(sample.detokenizer->flush(), false);
-    delta.text += step.text + sample.stop_checker.flush();
+    const std::string rest = sample.detokenizer->flush();
+    auto step = sample.stop_checker.append(rest, false);
+    add_text(sample, delta, step.text + sample.stop_checker.flush());
   }
   delta.finish_reason = reason;
   sample.finished = true;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -61,12 +62,16 @@ class OutputProcessor {
   struct Sample {
     std::optional<Detokenizer> detokenizer;
     StopChecker stop_checker;
+    size_t decoded = 0;                    // bytes of text so far
+    size_t delivered = 0;                  // those that are in deltas; the others may begin a stop string
+    std::vector<TextMarker> waiting = {};  // markers in text that is not delivered; offsets in the whole text
     int32_t num_tokens = 0;
     double cumulative_logprob = 0.0;
     bool finished = false;
   };
   struct Record {
     SharedSamplingParams params;
+    std::shared_ptr<const std::vector<TokenId>> markers;
     OutputSink sink;
     std::vector<Sample> samples;
     std::vector<PositionLogprobs> prompt_logprobs;  // collected over the prompt's chunks
@@ -83,6 +88,9 @@ class OutputProcessor {
   CompletionDelta& delta_of(Record& request, int32_t index);
   // Appends the tokens' text to the delta; true when a stop string ended it.
   bool is_text(const SequenceUpdate& update, const SampledToken& last) const;
+  // Decodes the token, and notes its place if it is a marker. hidden: it does not belong to the text.
+  std::string decode(const Record& request, Sample& sample, TokenId token, bool hidden) const;
+  static void add_text(Sample& sample, CompletionDelta& delta, std::string_view text);
   bool append_tokens(Record& request, Sample& sample, CompletionDelta& delta, const SequenceUpdate& update);
   // Takes the hypotheses of a beam search, all at once.
   void take_beams(Record& request, const BeamResult& result, double now);

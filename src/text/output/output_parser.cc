@@ -144,6 +144,17 @@ bool OutputParser::is_marker(TokenId id) const {
                      [&](const auto& p) { return p.first == id; });
 }
 
+std::vector<TokenId> OutputParser::marker_tokens() const {
+  std::vector<TokenId> ids;
+  for (const auto& known : markers_) {
+    if (known.token) ids.push_back(*known.token);
+  }
+  for (const auto& part : marker_parts_) ids.push_back(part.first);
+  std::sort(ids.begin(), ids.end());
+  ids.erase(std::unique(ids.begin(), ids.end()), ids.end());
+  return ids;
+}
+
 void OutputParser::push_marker(TokenId id, std::vector<OutputEvent>& events) {
   events_->write_to(events);
   write_first();

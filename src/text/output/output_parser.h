@@ -51,6 +51,8 @@ class OutputParser {
   void push(std::string_view bytes, std::vector<OutputEvent>& events);
   // Whether the token is to be passed to push_marker() even if special tokens are skipped.
   bool is_marker(TokenId id) const;
+  // The tokens for which is_marker() is true, ascending.
+  std::vector<TokenId> marker_tokens() const;
   void push_marker(TokenId id, std::vector<OutputEvent>& events);
   // Appends what was held back. Nothing may be pushed after it. A call that is not complete has no kCallEnd.
   void finish(std::vector<OutputEvent>& events);

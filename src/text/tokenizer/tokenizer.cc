@@ -387,6 +387,15 @@ std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
 size_t Tokenizer::vocab_size() const {
   return pipeline_->vocabulary.size();
 }
+bool Tokenizer::is_added(TokenId id) const {
+  if (!pipeline_->vocabulary.has(id)) return false;
+  if (pipeline_->is_special(id)) return true;
+  const auto at = static_cast<size_t>(id);
+  if (at < pipeline_->added.size() && pipeline_->added[at]) return true;
+  const SentencePiece* model = pipeline_->sentencepiece();
+  return model != nullptr && model->type(id) == tokenizer::PieceType::kUserDefined;
+}
+
 bool Tokenizer::is_special(TokenId id) const {
   return pipeline_->is_special(id);
 }

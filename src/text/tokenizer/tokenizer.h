@@ -95,6 +95,8 @@ class Tokenizer {
   size_t vocab_size() const;
   // Whether skip_special_tokens omits the token.
   bool is_special(TokenId id) const;
+  // Whether the token is special or was added to the vocabulary, so that its text is encoded as this token.
+  bool is_added(TokenId id) const;
 
   std::optional<TokenId> bos_id() const { return special_ids_.bos; }
   std::optional<TokenId> eos_id() const { return special_ids_.eos; }

@@ -1,4 +1,4 @@
-// Outputs of a beam search.
+// Outputs of a beam search, and the places of markers in texts.
 #include "engine/output_processor.h"
 
 #include <gtest/gtest.h>
@@ -131,6 +131,91 @@ TEST_F(BeamOutputs, EndsEveryHypothesisOnAbort) {
   ASSERT_EQ(received_.size(), 1U);
   ASSERT_EQ(received_[0].outputs.size(), 2U);
   for (const auto& delta : received_[0].outputs) EXPECT_EQ(delta.finish_reason, FinishReason::kAbort);
+}
+
+class MarkedOutputs : public BeamOutputs {
+ protected:
+  static constexpr TokenId kMarker = 1;  // <|im_start|>
+  void start() {
+    Request request;
+    request.id = 7;
+    request.sampling = params_;
+    request.prompt_token_ids = tokenizer_->encode("Once", true);
+    request.markers = std::make_shared<const std::vector<TokenId>>(std::vector<TokenId>{kMarker, 2});
+    outputs_.add(request, [this](RequestOutput&& output) { received_.push_back(std::move(output)); });
+    outputs_.mark_started(7, 0, 1.0);
+  }
+  // The output of one step.
+  CompletionDelta push(const std::vector<TokenId>& ids, FinishReason reason = FinishReason::kNone) {
+    std::vector<SampledToken> sampled(ids.size());
+    for (size_t i = 0; i < ids.size(); ++i) sampled[i].token = ids[i];
+    SequenceUpdate update;
+    update.request = 7;
+    update.sampled = sampled;
+    update.finish_reason = reason;
+    outputs_.apply(update, 2.0);
+    outputs_.deliver();
+    return received_.back().outputs.at(0);
+  }
+  std::vector<TokenId> ids(const std::string& words) const { return tokenizer_->encode(words, false); }
+};
+
+TEST_F(MarkedOutputs, HavePlacesAlsoIfSpecialTokensAreLeftOut) {
+  start();
+  std::vector<TokenId> tokens = ids(" one");
+  const size_t size = tokenizer_->decode(tokens, true).size();
+  tokens.push_back(kMarker);
+  for (const TokenId id : ids(" two")) tokens.push_back(id);
+  const CompletionDelta delta = push(tokens);
+  EXPECT_EQ(delta.text, " one two");
+  ASSERT_EQ(delta.markers.size(), 1U);
+  EXPECT_EQ(delta.markers[0].offset, size);
+  EXPECT_EQ(delta.markers[0].size, 0U);
+  EXPECT_EQ(delta.markers[0].token, kMarker);
+}
+
+TEST_F(MarkedOutputs, HaveTheirTextIfSpecialTokensAreKept) {
+  params_.skip_special_tokens = false;
+  start();
+  const CompletionDelta delta = push({kMarker});
+  EXPECT_EQ(delta.text, "<|im_start|>");
+  ASSERT_EQ(delta.markers.size(), 1U);
+  EXPECT_EQ(delta.markers[0].offset, 0U);
+  EXPECT_EQ(delta.markers[0].size, delta.text.size());
+}
+
+TEST_F(MarkedOutputs, WaitForTextThatMayBecomeAStopString) {
+  params_.stop = {" one two three"};
+  start();
+  EXPECT_TRUE(push(ids(" one")).markers.empty());
+  EXPECT_TRUE(push({kMarker}).markers.empty());
+  const CompletionDelta delta = push(ids(" four"));
+  EXPECT_EQ(delta.text, " one four");
+  ASSERT_EQ(delta.markers.size(), 1U);
+  EXPECT_EQ(delta.markers[0].offset, 4U);
+}
+
+TEST_F(MarkedOutputs, IncludeTheTokenThatEndsTheOutput) {
+  start();
+  std::vector<TokenId> tokens = ids(" one");
+  tokens.push_back(2);
+  const CompletionDelta delta = push(tokens, FinishReason::kStop);
+  EXPECT_EQ(delta.text, " one");
+  ASSERT_EQ(delta.markers.size(), 1U);
+  EXPECT_EQ(delta.markers[0].offset, 4U);
+  EXPECT_EQ(delta.markers[0].token, 2);
+}
+
+TEST_F(MarkedOutputs, HavePlacesInHypotheses) {
+  params_.use_beam_search = true;
+  start();
+  BeamHypothesis hypothesis = text(" one", kMarker);
+  hypothesis.stopped = false;
+  const BeamResult result{100, {hypothesis}};
+  apply(&result);
+  outputs_.deliver();
+  ASSERT_EQ(received_.at(0).outputs.at(0).markers.size(), 1U);
+  EXPECT_EQ(received_[0].outputs[0].markers[0].offset, 4U);
 }
 
 }  // namespace
