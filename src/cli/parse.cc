@@ -12,7 +12,7 @@
 #include "engine/chat_context.h"
 #include "engine/loader.h"
 #include "io/json_file.h"
-#include "text/output/detect_format.h"
+#include "text/output/choose_format.h"
 #include "text/output/output_parser.h"
 
 namespace quire::cli {
@@ -57,37 +57,6 @@ std::string prompt_of_user(const LoadedText& text, const std::string& source, co
   return "";
 }
 
-template <typename Row>
-std::string known_names(std::span<const Row> rows) {
-  std::string names = "auto, none";
-  for (const Row& row : rows) names += cat(", ", row.name);
-  return names;
-}
-
-void apply_flags(const ParseFlags& f, DetectedFormat& formats) {
-  if (f.tool_call_parser && *f.tool_call_parser != "auto") {
-    formats.calls = find_call_format(*f.tool_call_parser);
-    if (formats.calls == nullptr && *f.tool_call_parser != "none")
-      throw Error(
-          cat("--tool-call-parser: '", *f.tool_call_parser, "' is not one of ", known_names(call_formats())));
-  }
-  if (f.reasoning_parser && *f.reasoning_parser != "auto") {
-    formats.reasoning = find_reasoning_format(*f.reasoning_parser);
-    if (formats.reasoning == nullptr && *f.reasoning_parser != "none")
-      throw Error(cat("--reasoning-parser: '", *f.reasoning_parser, "' is not one of ",
-                      known_names(reasoning_formats())));
-    // Harmony's channels are one format.
-    if (formats.reasoning != nullptr && formats.reasoning->name == "harmony" && !f.tool_call_parser)
-      formats.calls = find_call_format("harmony");
-  }
-}
-
-// The template of a model for requests with tools; null if it has none.
-const ChatTemplate* tool_template(const ChatTemplates& templates) {
-  const ChatTemplate* own = templates.find("tool_use");
-  return own != nullptr ? own : templates.find("default");
-}
-
 OutputFormats find_formats(const ParseFlags& f, const Json& tools) {
   OutputFormats result;
   LoadedText text;
@@ -109,7 +78,7 @@ OutputFormats find_formats(const ParseFlags& f, const Json& tools) {
     throw Error(
         "the model has no chat template; use --chat-template, --tool-call-parser or --reasoning-parser");
   }
-  apply_flags(f, result.formats);
+  apply_parser_names({f.tool_call_parser, f.reasoning_parser}, result.formats);
   if (chat_template != nullptr) {
     result.start =
         output_start(result.formats.calls, result.formats.reasoning, prompt_of_user(text, source, tools));

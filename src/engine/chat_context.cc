@@ -6,12 +6,17 @@
 
 #include "base/strings.h"
 #include "text/chat/template_forms.h"
+#include "text/chat/tools_as_text.h"
 
 namespace quire {
 namespace {
 
 Result<std::string> render_with(const ChatTemplate& chat_template, ContentFormat format,
-                                ChatRenderOptions options) {
+                                const std::string& how_to_call, ChatRenderOptions options) {
+  if (!how_to_call.empty() && !options.tools.is_null() && !chat_template.uses("tools")) {
+    const bool shows_calls = chat_template.source().find("tool_calls") != std::string::npos;
+    write_tools_as_text(options.messages, options.tools, how_to_call, !shows_calls);
+  }
   if (const Status s = fit_messages(chat_template, format, options); !s.ok()) return s.failure();
   return chat_template.render(options);
 }
@@ -43,7 +48,7 @@ Result<std::string> render_chat(const ChatTemplates& templates, const Tokenizer*
     if (found == nullptr)
       return invalid_argument(cat("The model has no chat template '", name, "' that can be read."),
                               "chat_template");
-    return render_with(*found, request.content_format, std::move(options));
+    return render_with(*found, request.content_format, request.how_to_call, std::move(options));
   }
   std::optional<ChatTemplate> given;
   try {
@@ -51,7 +56,7 @@ Result<std::string> render_chat(const ChatTemplates& templates, const Tokenizer*
   } catch (const Error& error) {
     return invalid_argument(error.what(), "chat_template");
   }
-  return render_with(*given, request.content_format, std::move(options));
+  return render_with(*given, request.content_format, request.how_to_call, std::move(options));
 }
 
 }  // namespace quire

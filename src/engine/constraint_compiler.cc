@@ -19,16 +19,16 @@ std::string key_of(const StructuredOutputs& spec) {
              spec.text);
 }
 
-// The special tokens that a grammar may name. `tokenizer` must outlive them.
+// The tokens that a grammar may name: special and added ones. `tokenizer` must outlive them.
 grammar::SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   grammar::SpecialTokens tokens;
   tokens.find = [&tokenizer](std::string_view text) {
     const std::optional<TokenId> id = tokenizer.token_to_id(text);
-    return id && tokenizer.is_special(*id) ? id : std::nullopt;
+    return id && tokenizer.is_added(*id) ? id : std::nullopt;
   };
   tokens.contains = [&tokenizer](int64_t id) {
     return id >= 0 && id < static_cast<int64_t>(tokenizer.vocab_size()) &&
-           tokenizer.is_special(static_cast<TokenId>(id));
+           tokenizer.is_added(static_cast<TokenId>(id));
   };
   return tokens;
 }

@@ -31,6 +31,9 @@ struct ChatRequest {
   ContentFormat content_format = ContentFormat::kAuto;
   bool add_generation_prompt = true;
   bool continue_final_message = false;
+  // How the model calls tools, for templates that ignore them: the tools are then added to the system message
+  // (tools_as_text.h). Empty: such a template does not show them.
+  std::string how_to_call;
 };
 
 // The fields of the JSON object that read_chat_request() reads.
