@@ -187,8 +187,8 @@ TEMPLATE = {
     "reasoning_effort": string("A variable for the chat template."),
     "add_generation_prompt": boolean("Whether the prompt ends with the beginning of an assistant message. Default: unless continue_final_message is true."),
     "continue_final_message": boolean("Continue the last message.", False),
-    "tools": array("Tool calls are not parsed: must be empty unless tool_choice is \"none\".", {"type": "object"}),
-    "tool_choice": {"description": "\"auto\" or \"none\"."},
+    "tools": array("Tools that the model can call: objects with type \"function\" and function, which has name, description, parameters (a JSON Schema) and strict.", {"type": "object"}, high=1024),
+    "tool_choice": {"description": "\"none\", \"auto\", \"required\", or an object that names a tool. Default: auto with tools."},
 }
 
 POOLING = {
@@ -232,6 +232,11 @@ REQUESTS = {
         "top_logprobs": integer("Number of alternatives; -1 = the whole vocabulary. Needs logprobs.", -1, default=0),
         "echo": boolean("Whether the answer begins with the text of the last message if that is the assistant's.", False),
         "add_special_tokens": boolean("Whether the tokenizer adds BOS; most templates contain it.", False),
+        "parallel_tool_calls": boolean("Whether the output may have several tool calls.", True),
+        "functions": array("Older form of tools: their functions. The response then has function_call.", {"type": "object"}),
+        "function_call": {"description": "Older form of tool_choice: \"none\", \"auto\", or an object with a name."},
+        "include_reasoning": boolean("Whether the response contains the reasoning.", True),
+        "reasoning_format": string("\"none\" leaves reasoning in the content.", "auto", choices=["auto", "deepseek", "none"]),
         **GENERATION,
     }, ["messages"]),
     "EmbeddingRequest": ({**POOLING_INPUT, **DIMENSIONS}, []),
@@ -280,7 +285,10 @@ def fixed(text):
 
 
 INTEGER, NUMBER, OBJECT = {"type": "integer"}, {"type": "number"}, {"type": "object"}
-FINISH = nullable({"enum": ["stop", "length", "repetition", "abort", "error"]})
+FINISH = nullable({"enum": ["stop", "length", "tool_calls", "function_call", "repetition", "abort", "error"]})
+FUNCTION_CALL = response("name arguments", name=TEXT, arguments=TEXT)
+FUNCTION_DELTA = response("arguments", name=TEXT, arguments=TEXT)
+REASONING = {"reasoning": TEXT, "reasoning_content": TEXT}
 STOP_REASON = {"type": ["string", "integer", "null"]}
 PROMPT_LOGPROBS = {"type": ["array", "null"], "items": {"type": ["object", "null"]}}
 HEAD = {"id": TEXT, "created": INTEGER, "model": TEXT, "usage": nullable(ref("Usage"))}
@@ -312,7 +320,8 @@ SCHEMAS = {
             "tool_call_id": TEXT}},
     **{name: {"type": "object", "properties": fields, **({"required": required} if required else {})} for name, (fields, required) in REQUESTS.items()},
     "Usage": response("prompt_tokens completion_tokens total_tokens", prompt_tokens=INTEGER, completion_tokens=INTEGER, total_tokens=INTEGER,
-                      prompt_tokens_details=response("cached_tokens", cached_tokens=INTEGER)),
+                      prompt_tokens_details=response("cached_tokens", cached_tokens=INTEGER),
+                      completion_tokens_details=response("reasoning_tokens", reasoning_tokens=INTEGER)),
     "Error": response("error", error=response("message type param code", message=TEXT, type=TEXT, param={"type": ["string", "null"]}, code={"type": ["string", "null"]})),
     "CompletionLogprobs": response("tokens token_logprobs top_logprobs text_offset",
                                    tokens={"type": "array", "items": TEXT}, token_logprobs={"type": "array", "items": {"type": ["number", "null"]}},
@@ -323,10 +332,13 @@ SCHEMAS = {
     "Completion": generated("text_completion", {"text": TEXT, "logprobs": nullable(ref("CompletionLogprobs")), "prompt_logprobs": PROMPT_LOGPROBS},
                             "index text logprobs finish_reason"),
     "ChatCompletion": generated("chat.completion", {
-        "message": response("role content", role=fixed("assistant"), content={"type": ["string", "null"]}, refusal={"type": "null"}),
+        "message": response("role content", role=fixed("assistant"), content={"type": ["string", "null"]}, refusal={"type": "null"},
+                            tool_calls={"type": "array", "items": response("id type function", id=TEXT, type=fixed("function"), function=FUNCTION_CALL)},
+                            function_call=FUNCTION_CALL, **REASONING),
         "logprobs": nullable(ref("ChatLogprobs"))}, "index message logprobs finish_reason"),
     "ChatCompletionChunk": generated("chat.completion.chunk", {
-        "delta": response("", role=fixed("assistant"), content=TEXT), "logprobs": nullable(ref("ChatLogprobs"))}, "index delta logprobs finish_reason"),
+        "delta": response("", role=fixed("assistant"), content=TEXT, tool_calls={"type": "array", "items": response(
+            "index function", index=INTEGER, id=TEXT, type=fixed("function"), function=FUNCTION_DELTA)}, function_call=FUNCTION_DELTA, **REASONING), "logprobs": nullable(ref("ChatLogprobs"))}, "index delta logprobs finish_reason"),
     "Embeddings": pooled("index object embedding", {"index": INTEGER, "object": fixed("embedding"), "embedding": VECTOR}, **LIST),
     "Pooled": pooled("index object data", {"index": INTEGER, "object": fixed("pooling"), "data": VECTOR}, **LIST),
     "Classes": pooled("index label probs num_classes", {

@@ -23,8 +23,7 @@ constexpr std::string_view kLora = "adapters are not supported; merge the adapte
 constexpr std::string_view kSpeculation = "there is no speculative decoding";
 constexpr std::string_view kProxy =
     "use a reverse proxy for TLS, path prefixes and sockets (docs/operations.md)";
-constexpr std::string_view kReasoning = "reasoning is part of the content";
-constexpr std::string_view kTools = "the server does not parse tool calls";
+constexpr std::string_view kTools = "clients run the tools; the server returns the calls";
 constexpr std::string_view kConfig = "the values of the model's files are used";
 constexpr std::string_view kField = "it is a field of requests";
 constexpr std::string_view kSampler =
@@ -175,7 +174,8 @@ constexpr ForeignFlag kVllmFlags[] = {
     {.names = "--structured-outputs-config --guided-decoding-backend",
      .value = kOne,
      .note = "there is one implementation"},
-    {.names = "--enable-reasoning", .note = kReasoning},
+    {.names = "--enable-reasoning", .note = "the format of reasoning is found with the chat template"},
+    {.names = "--enable-auto-tool-choice", .note = "the model may always decide whether it calls a tool"},
 
     // Not available.
     {.names = "--tensor-parallel-size -tp --pipeline-parallel-size -pp --data-parallel-size -dp "
@@ -193,9 +193,7 @@ constexpr ForeignFlag kVllmFlags[] = {
      .action = kUnavailable,
      .value = kOne,
      .note = kSpeculation},
-    {.names = "--tool-call-parser --tool-server", .action = kUnavailable, .value = kOne, .note = kTools},
-    {.names = "--enable-auto-tool-choice", .action = kUnavailable, .note = kTools},
-    {.names = "--reasoning-parser", .action = kUnavailable, .value = kOne, .note = kReasoning},
+    {.names = "--tool-server", .action = kUnavailable, .value = kOne, .note = kTools},
     {.names = "--no-enable-chunked-prefill",
      .action = kUnavailable,
      .note = "prompts are always prefilled in chunks; --max-num-batched-tokens sets their size"},
@@ -427,11 +425,16 @@ constexpr ForeignFlag kLlamaCppFlags[] = {
      .value = kOne,
      .here = "--default-chat-template-kwargs",
      .commands = "serve"},
-    {.names = "--reasoning-format --reasoning-budget",
+    {.names = "--reasoning-format",
      .action = kUnavailable,
      .value = kOne,
-     .note = kReasoning,
-     .harmless = "none -1"},
+     .note = "reasoning has fields of its own; --reasoning-parser none leaves it in the content",
+     .harmless = "auto deepseek"},
+    {.names = "--reasoning-budget",
+     .action = kUnavailable,
+     .value = kOne,
+     .note = "reasoning has no limit of its own",
+     .harmless = "-1"},
     {.names = "--tools --mcp-servers-config", .action = kUnavailable, .value = kOne, .note = kTools},
     {.names = "--agent", .action = kUnavailable, .note = kTools},
     {.names = "--models-dir --models-preset --models-max --sleep-idle-seconds",

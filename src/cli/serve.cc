@@ -43,6 +43,7 @@ int run_serve(ServeFlags& f) {
   if (const char* key = std::getenv("QUIRE_API_KEY"); key != nullptr && keys.empty()) keys.emplace_back(key);
   // Before the model is loaded, which may take long.
   (void)AccessPolicy(f.server.access, f.server.http.host);
+  check_parser_names(f.server.parsers);
   f.server.metrics_need_key = !f.metrics_open;
   f.server.log_requests = f.quiet ? RequestLog::kNone : f.log_all ? RequestLog::kAll : RequestLog::kErrors;
   f.server.serve_page = !f.no_page;
@@ -87,6 +88,19 @@ void add_request_flags(CLI::App& command, ServerOptions& server, const std::stri
                   "Variables of the chat template that requests do not set, as a JSON object: "
                   "{\"enable_thinking\": false}")
       ->type_name("JSON")
+      ->group(group);
+}
+
+void add_parser_flags(CLI::App& command, ParserNames& names, const std::string& group) {
+  command
+      .add_option("--tool-call-parser", names.calls,
+                  "Format of tool calls in outputs, or none (default: found with the chat template)")
+      ->type_name("NAME")
+      ->group(group);
+  command
+      .add_option("--reasoning-parser", names.reasoning,
+                  "Format of reasoning in outputs, or none (default: found with the chat template)")
+      ->type_name("NAME")
       ->group(group);
 }
 
@@ -140,6 +154,7 @@ void add_serve(CLI::App& app, int& exit_code) {
       ->transform(byte_size())
       ->group(group);
   add_request_flags(*command, f->server, group);
+  add_parser_flags(*command, f->server.parsers, group);
   command
       ->add_option("--shutdown-timeout", f->server.shutdown_timeout_s,
                    "Time that running requests have after SIGTERM")

@@ -5,6 +5,7 @@
 #include "base/metrics.h"
 #include "engine/chat_context.h"
 #include "server/serving_engine.h"
+#include "text/output/choose_format.h"
 
 namespace quire {
 namespace {
@@ -46,6 +47,18 @@ class EngineAdapter final : public ServingEngine {
   }
   std::string token_name(TokenId id) const override {
     return std::string(engine_.tokenizer()->id_to_token(id));
+  }
+
+  std::optional<TokenId> marker_token(std::string_view text) const override {
+    const std::optional<TokenId> id = engine_.tokenizer()->token_to_id(text);
+    return id && engine_.tokenizer()->is_added(*id) ? id : std::nullopt;
+  }
+  DetectedFormat detect_formats() const override {
+    const ChatTemplate* chat_template = tool_template(engine_.chat_templates());
+    if (chat_template == nullptr) return {};
+    const Tokenizer* tokenizer = engine_.tokenizer();
+    return detect_format(*chat_template, tokenizer == nullptr ? std::map<std::string, std::string>()
+                                                              : tokenizer->named_tokens());
   }
 
   Result<std::string> render_chat(ChatRequest request) const override {

@@ -37,6 +37,23 @@ Json template_variables(const std::string& text) {
   return object;
 }
 
+// Tools can be called with any model that has a chat template: where the template shows no format, calls are
+// JSON.
+DetectedFormat output_formats(const ServingEngine& engine, const ParserNames& names) {
+  check_parser_names(names);
+  DetectedFormat formats;
+  if (engine.has_chat_template()) formats = engine.detect_formats();
+  if (formats.calls == nullptr) {
+    formats.calls = find_call_format("json");
+  } else if (formats.calls_method == FormatMethod::kGeneric && !names.calls) {
+    log_warning(
+        "The chat template shows no known format of tool calls; they are looked for as JSON "
+        "(--tool-call-parser names a format)");
+  }
+  apply_parser_names(names, formats);
+  return formats;
+}
+
 // A browser sends other types across sites without asking the server first. No type at all is accepted: many
 // simple clients send none, and a browser's request is recognized by its Origin header.
 bool is_json(const HttpRequest& request) {
@@ -143,7 +160,8 @@ Server::Server(ServingEngine& engine, ServerOptions options)
   impl_->state = std::shared_ptr<ApiState>(new ApiState{
       engine,
       {model_names(engine, o), o.strict_params, o.trust_request_chat_template, o.force_include_usage,
-       o.tokens_as_ids, template_variables(o.default_chat_template_kwargs)},
+       o.tokens_as_ids, template_variables(o.default_chat_template_kwargs),
+       output_formats(engine, o.parsers)},
       {o.keep_alive_s, "quire-" + o.version, nullptr},
       o.version,
       o.metrics_need_key,

@@ -12,6 +12,7 @@
 #include "server/http/http_server.h"
 #include "server/request_log.h"
 #include "server/serving_engine.h"
+#include "text/output/choose_format.h"
 
 namespace quire {
 
@@ -26,6 +27,7 @@ struct ServerOptions {
   bool force_include_usage = false;             // every stream ends with its usage
   bool tokens_as_ids = false;                   // default of return_tokens_as_token_ids
   std::string default_chat_template_kwargs;     // a JSON object of template variables; empty = none
+  ParserNames parsers;                          // parsers of outputs, instead of those for the template
   bool serve_page = true;  // the web page at "/" and the endpoints below /internal that it uses
   RequestLog log_requests = RequestLog::kErrors;
   double keep_alive_s = 15.0;        // between comments on a silent stream; 0 = no comments

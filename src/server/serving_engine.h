@@ -19,6 +19,7 @@
 #include "engine/engine_view.h"
 #include "engine/text_pairs.h"
 #include "text/chat/messages.h"
+#include "text/output/detect_format.h"
 
 namespace quire {
 
@@ -50,6 +51,11 @@ class ServingEngine : public RequestPort {
   virtual size_t max_token_bytes() const = 0;
   // The token as spelled in the vocabulary, e.g. "Ġthe".
   virtual std::string token_name(TokenId id) const = 0;
+
+  // The token that the text of a marker is always encoded as, if it has one.
+  virtual std::optional<TokenId> marker_token(std::string_view text) const = 0;
+  // The formats of reasoning and tool calls that the chat template shows. Takes some milliseconds.
+  virtual DetectedFormat detect_formats() const = 0;
 
   // Needs a chat template. Fails with the message of the template if it rejects the conversation.
   virtual Result<std::string> render_chat(ChatRequest request) const = 0;

@@ -86,6 +86,8 @@ BOOLEANS = {
     "return_tokens_as_token_ids": GENERATION,
     "echo": GENERATION,
     "logprobs": (CHAT,),
+    "parallel_tool_calls": (CHAT,),
+    "include_reasoning": (CHAT,),
     "add_generation_prompt": (CHAT,),
     "continue_final_message": (CHAT,),
     "return_token_strs": (TOKENIZE,),
@@ -98,6 +100,7 @@ STRINGS = {
     "truncation_side": GENERATION,
     "chat_template": (CHAT,),
     "reasoning_effort": (CHAT,),
+    "reasoning_format": (CHAT,),
 }
 
 OBJECTS = {
@@ -119,7 +122,12 @@ LISTS = {
     "dry_sequence_breakers": (GENERATION, ['[""]', "[1]", "[[]]", "[" + ",".join(['"a"'] * 33) + "]", '["' + "a" * 41 + '"]']),
     "samplers": (GENERATION, ['["best"]', "[1]", '[""]', '["top_k","top_k"]', '["top_k","dry"]']),
     "messages": ((CHAT,), ["[]", "[1]", "[null]", '[{"role":"user"}]', '[{"role":1,"content":"a"}]', '[{"role":"user","content":{}}]']),
-    "tools": ((CHAT,), ["[1]", "[{}]", '[{"type":"function","function":{"name":"f"}}]']),
+    "tools": ((CHAT,), ["[1]", "[{}]", '[{"type":"custom","function":{"name":"f"}}]', '[{"function":{"name":1}}]', '[{"function":{"name":""}}]',
+                        '[{"function":{"name":"f","parameters":1}}]', '[{"function":{"name":"f"}},{"function":{"name":"f"}}]',
+                        "[" + ",".join(f'{{"function":{{"name":"f{i}"}}}}' for i in range(1025)) + "]"]),
+    "tool_choice": ((CHAT,), ["1", "[]", "{}", '"required"', '"other"', '{"type":"function","function":{"name":"f"}}']),
+    "functions": ((CHAT,), ["1", '"f"', "{}", "[1]", "[{}]", '[{"name":1}]']),
+    "function_call": ((CHAT,), ["1", "[]", "{}", '"required"', '{"name":"f"}']),
     "documents": ((CHAT,), ["1", '"a"', "{}"]),
     "prompt": ((COMPLETION,), ["[]", "[null]", "[1,-1]", "[@]", "[[]]", '["a",1]', "[[1],2]", "1", "true", "{}", "[" + ",".join(['"a"'] * 4097) + "]"]),
     "tokens": ((DETOKENIZE,), ["[-1]", "[@]", "[1.5]", '["a"]', "1", "{}"]),

@@ -54,6 +54,10 @@ void write_usage(JsonOut& out, const Usage& usage) {
       .key("cached_tokens")
       .integer(usage.cached_tokens)
       .end_object();
+  if (usage.reasoning_tokens) {
+    out.key("completion_tokens_details").begin_object();
+    out.key("reasoning_tokens").integer(*usage.reasoning_tokens).end_object();
+  }
   out.end_object();
 }
 

@@ -8,6 +8,8 @@
 #include "base/strings.h"
 #include "engine/beam_defaults.h"
 #include "server/openai/sampler_fields.h"
+#include "server/openai/tool_fields.h"
+#include "text/output/call_text.h"
 
 namespace quire {
 namespace {
@@ -322,16 +324,12 @@ Status fit_prompt(PromptInput& prompt, const Truncation& truncation, std::option
 Result<ChatRequest> read_chat_fields(FieldReader& fields, const ApiOptions& options,
                                      const YieldPoint& yield_point) {
   for (const std::string_view name : kChatFields) (void)fields.any(name);
-  if (const Json* tools = fields.array("tools")) {
-    for (const Json& tool : *tools) {
-      const bool has_function = tool.is_object() && tool.contains("function") && tool["function"].is_object();
-      if (!has_function || !tool["function"].contains("name") || !tool["function"]["name"].is_string()) {
-        return invalid_argument(
-            "tools must be objects {\"type\": \"function\", \"function\": {\"name\", ...}}.", "tools");
-      }
-    }
-  }
+  (void)read_tool_fields(fields);
+  if (!fields.ok()) return fields.failure();
   auto request = read_chat_request(fields.body(), MediaParts::kRefuse, yield_point);
+  // A template that the request has chosen is followed, also if it ignores the tools.
+  if (request.ok() && request->chat_template.empty() && options.formats.calls != nullptr)
+    request->how_to_call = how_to_call(*options.formats.calls, {});
   if (request.ok() && !request->chat_template.empty() && !options.trust_request_chat_template) {
     return invalid_argument(
         "This server does not accept chat templates in requests (--trust-request-chat-template allows them).",

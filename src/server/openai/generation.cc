@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 #include <utility>
 
 #include "base/counted.h"
@@ -75,6 +76,7 @@ Status GenerationResponse::submit_all() {
     }
     request.sampling = params->second;
     request.constraint = spec_.constraint;
+    request.markers = spec_.markers;
     request.priority = spec_.priority;
     request.client = spec_.client;
     request.cache_salt = spec_.cache_salt;
@@ -88,6 +90,13 @@ void GenerationResponse::begin_response(const std::optional<Failure>& failure) {
   if (failure) return writer_->send(error_response(*failure));
   if (closed_.load()) return;  // the client has disconnected
   choices_.resize(prompts_.size() * static_cast<size_t>(spec_.sampling.n));
+  if (spec_.reading) {
+    std::random_device random;
+    for (Choice& choice : choices_) {
+      const uint64_t salt = uint64_t{random()} << 32 | random();
+      choice.output = std::make_unique<ChatOutput>(*spec_.reading, salt);
+    }
+  }
   if (spec_.stream) begin_stream();
   take_outputs();
 }
@@ -205,6 +214,7 @@ void GenerationResponse::take(size_t index, RequestOutput&& output, Reply& reply
   prompt.times = output.times;
   if (!output.prompt_logprobs.empty()) prompt.logprobs = std::move(output.prompt_logprobs);
   for (CompletionDelta& delta : output.outputs) take_delta(index, std::move(delta), reply.stream);
+  if (!output.finished) end_after_call(index);
   if (!output.finished || prompt.finished) return;
   // A prompt that was only scored generates nothing, but its samples still have to end. A beam search may
   // find fewer hypotheses than n; the missing ones are not in the response.
@@ -222,6 +232,15 @@ void GenerationResponse::take(size_t index, RequestOutput&& output, Reply& reply
   --num_unfinished_;
 }
 
+// Without parallel calls, what follows the first one is not generated.
+void GenerationResponse::end_after_call(size_t index) {
+  if (prompts_[index].finished || spec_.sampling.n != 1 || choices_.size() != 1) return;
+  if (choices_[index].output == nullptr || !choices_[index].output->done()) return;
+  prompts_[index].finished = true;
+  --num_unfinished_;
+  requests_.abort();
+}
+
 void GenerationResponse::echo_prompt(size_t prompt, Choice& choice) {
   choice.echo_done = true;
   if (!spec_.echo) return;
@@ -237,7 +256,7 @@ void GenerationResponse::take_delta(size_t prompt, CompletionDelta&& delta, std:
   Choice& choice = choices_[index];
   if (choice.finish_reason != FinishReason::kNone) return;
   if (!choice.echo_done) echo_prompt(prompt, choice);
-  choice.text += delta.text;
+  if (choice.output == nullptr) choice.text += delta.text;
   choice.num_tokens += static_cast<int64_t>(delta.token_ids.size());
   choice.token_ids.insert(choice.token_ids.end(), delta.token_ids.begin(), delta.token_ids.end());
   if (spec_.logprobs) {
@@ -249,14 +268,42 @@ void GenerationResponse::take_delta(size_t prompt, CompletionDelta&& delta, std:
   }
   choice.finish_reason = delta.finish_reason;
   choice.stop_reason = std::move(delta.stop_reason);
+  if (choice.output != nullptr) return read_chat(index, choice, delta, stream);
   if (!spec_.stream) return;
   // Tokens without text yet wait for it, unless the client asked for the tokens.
   const bool tokens_matter =
       (spec_.return_token_ids || !engine_.has_tokenizer()) && !choice.token_ids.empty();
   if (choice.text.empty() && choice.finish_reason == FinishReason::kNone && !tokens_matter) return;
-  write_chunk(stream, index, choice, false, choice.text, choice.token_ids);
+  write_chunk(stream, index, choice, {.text = choice.text, .token_ids = choice.token_ids});
   choice.text.clear();
   choice.token_ids.clear();
+}
+
+void GenerationResponse::read_chat(size_t index, Choice& choice, const CompletionDelta& delta,
+                                   std::string& stream) {
+  std::vector<OutputEvent> streamed;
+  choice.output->push(delta, spec_.stream ? streamed : choice.events);
+  if (choice.output->done() && choice.finish_reason == FinishReason::kNone)
+    choice.finish_reason = FinishReason::kStop;
+  if (!spec_.stream) return;
+  std::erase_if(streamed, [](const OutputEvent& e) { return e.type == OutputEventType::kCallEnd; });
+  const bool finished = choice.finish_reason != FinishReason::kNone;
+  const bool tokens_matter = spec_.return_token_ids && !choice.token_ids.empty();
+  if (streamed.empty() && (finished || tokens_matter))
+    write_chunk(stream, index, choice, {.token_ids = choice.token_ids});
+  for (size_t i = 0; i < streamed.size(); ++i) {
+    const std::span<const TokenId> ids =
+        i == 0 ? std::span<const TokenId>(choice.token_ids) : std::span<const TokenId>();
+    write_chunk(stream, index, choice,
+                {.event = &streamed[i], .token_ids = ids, .last = i + 1 == streamed.size()});
+  }
+  if (!streamed.empty() || finished || tokens_matter) choice.token_ids.clear();
+}
+
+std::string_view GenerationResponse::finish_name(const Choice& choice) const {
+  const bool called =
+      choice.finish_reason == FinishReason::kStop && choice.output != nullptr && choice.output->has_called();
+  return called ? call_finish_reason(spec_.reading->old_form) : finish_reason_name(choice.finish_reason);
 }
 
 void GenerationResponse::fail(const Failure& failure, Reply& reply) {
@@ -308,7 +355,7 @@ void GenerationResponse::begin_stream() {
   if (!spec_.chat) return;
   std::string stream;
   for (size_t i = 0; i < choices_.size(); ++i)
-    write_chunk(stream, i, choices_[i], true, spec_.echoed_message, {});
+    write_chunk(stream, i, choices_[i], {.role = true, .text = spec_.echoed_message});
   writer_->write(stream);
 }
 
@@ -318,7 +365,11 @@ Usage GenerationResponse::usage() const {
     usage.prompt_tokens += prompt.num_tokens;
     usage.cached_tokens += prompt.cached_tokens;
   }
-  for (const Choice& choice : choices_) usage.completion_tokens += choice.num_tokens;
+  for (const Choice& choice : choices_) {
+    usage.completion_tokens += choice.num_tokens;
+    if (choice.output == nullptr || spec_.reading->parser.reasoning == nullptr) continue;
+    usage.reasoning_tokens = usage.reasoning_tokens.value_or(0) + choice.output->num_reasoning_tokens();
+  }
   return usage;
 }
 
@@ -366,41 +417,44 @@ void GenerationResponse::write_chunk_logprobs(JsonOut& out, Choice& choice) cons
   choice.logprobs.clear();
 }
 
-void GenerationResponse::write_chunk(std::string& stream, size_t index, Choice& choice, bool role,
-                                     std::string_view text, std::span<const TokenId> token_ids) {
+void GenerationResponse::write_chunk(std::string& stream, size_t index, Choice& choice, const Chunk& chunk) {
   stream += "data: ";
   JsonOut out(stream);
   out.begin_object();
   write_head(out, spec_.chat ? "chat.completion.chunk" : "text_completion");
-  if (spec_.return_token_ids && spec_.chat && role) {
+  if (spec_.return_token_ids && spec_.chat && chunk.role) {
     out.key("prompt_token_ids");
     write_token_ids(out, spec_.prompts.front().ids);
   }
   out.key("choices").begin_array().begin_object().key("index").integer(index);
   if (spec_.chat) {
     out.key("delta").begin_object();
-    if (role) out.key("role").string("assistant");
-    if (role || !text.empty()) out.key("content").string(text);
+    if (chunk.role) out.key("role").string("assistant");
+    if (chunk.event != nullptr) {
+      write_event(out, *chunk.event, spec_.reading->old_form);
+    } else if (chunk.role || !chunk.text.empty()) {
+      out.key("content").string(chunk.text);
+    }
     out.end_object();
   } else {
-    out.key("text").string(text);
+    out.key("text").string(chunk.text);
   }
   write_chunk_logprobs(out, choice);
-  const bool finished = choice.finish_reason != FinishReason::kNone;
-  out.key("finish_reason").string_or_null(finish_reason_name(choice.finish_reason));
+  const bool finished = chunk.last && choice.finish_reason != FinishReason::kNone;
+  out.key("finish_reason").string_or_null(finished ? finish_name(choice) : "");
   if (finished) {
     out.key("stop_reason");
     write_stop_reason(out, choice.stop_reason);
   }
-  if (spec_.return_token_ids && !role) {
+  if (spec_.return_token_ids && !chunk.role) {
     if (!spec_.chat && !choice.begun) {
       out.key("prompt_token_ids");
       write_token_ids(out, spec_.prompts[index / static_cast<size_t>(std::max(1, spec_.sampling.n))].ids);
     }
     out.key("token_ids");
-    write_token_ids(out, token_ids);
+    write_token_ids(out, chunk.token_ids);
   }
-  choice.begun = choice.begun || !role;
+  choice.begun = choice.begun || !chunk.role;
   out.end_object().end_array();
   if (spec_.continuous_usage) {
     out.key("usage");
@@ -440,18 +494,21 @@ void GenerationResponse::write_whole_choice(JsonOut& out, size_t index, Choice& 
   const size_t prompt = index / static_cast<size_t>(std::max(1, spec_.sampling.n));
   out.begin_object().key("index").integer(index);
   if (spec_.chat) {
-    out.key("message")
-        .begin_object()
-        .key("role")
-        .string("assistant")
-        .key("content")
-        .string(spec_.echoed_message + choice.text);
-    out.key("refusal").null().end_object();
+    out.key("message").begin_object().key("role").string("assistant");
+    if (choice.output != nullptr) {
+      if (!spec_.echoed_message.empty())
+        choice.events.insert(choice.events.begin(),
+                             {.type = OutputEventType::kText, .text = spec_.echoed_message});
+      write_message_fields(out, choice.events, spec_.reading->old_form);
+    } else {
+      out.key("content").string(spec_.echoed_message + choice.text).key("refusal").null();
+    }
+    out.end_object();
   } else {
     out.key("text").string(choice.text);
   }
   write_chunk_logprobs(out, choice);
-  out.key("finish_reason").string_or_null(finish_reason_name(choice.finish_reason)).key("stop_reason");
+  out.key("finish_reason").string_or_null(finish_name(choice)).key("stop_reason");
   write_stop_reason(out, choice.stop_reason);
   if (spec_.return_token_ids) {
     out.key("token_ids");

@@ -10,13 +10,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/http/http_types.h"
 #include "server/http/work_pool.h"
 #include "server/openai/answer_format.h"
+#include "server/openai/chat_output.h"
 #include "server/openai/generation_spec.h"
 #include "server/serving_engine.h"
 
@@ -42,6 +45,8 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   // One choice of the response: sample `index % n` of prompt `index / n`.
   struct Choice {
     std::string text;
+    std::unique_ptr<ChatOutput> output;  // reads it, in a chat with a reading
+    std::vector<OutputEvent> events;     // all so far, if the response is not streamed
     std::vector<TokenId> token_ids;
     std::vector<CompletionToken> logprobs;  // not yet written
     int64_t text_offset = 0;
@@ -61,6 +66,14 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   struct PromptOutput {
     size_t prompt;
     RequestOutput output;
+  };
+  // One chunk of a stream.
+  struct Chunk {
+    bool role = false;  // the first one of a chat's choice
+    std::string_view text = {};
+    const OutputEvent* event = nullptr;  // instead of the text
+    std::span<const TokenId> token_ids = {};
+    bool last = true;  // no other chunk follows for the present output
   };
   // The part of the response that a batch of outputs adds.
   struct Reply {
@@ -95,8 +108,10 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   Usage usage() const;
   void write_timings(JsonOut& out) const;
   void write_head(JsonOut& out, std::string_view object) const;
-  void write_chunk(std::string& stream, size_t index, Choice& choice, bool role, std::string_view text,
-                   std::span<const TokenId> token_ids);
+  void read_chat(size_t index, Choice& choice, const CompletionDelta& delta, std::string& stream);
+  void end_after_call(size_t index);
+  std::string_view finish_name(const Choice& choice) const;
+  void write_chunk(std::string& stream, size_t index, Choice& choice, const Chunk& chunk);
   void write_usage_chunk(std::string& stream) const;
   void write_chunk_logprobs(JsonOut& out, Choice& choice) const;
   std::string whole_response();

@@ -7,6 +7,8 @@
 #include "base/strings.h"
 #include "server/openai/common_fields.h"
 #include "server/openai/constraint_fields.h"
+#include "server/openai/output_language.h"
+#include "server/openai/tool_fields.h"
 
 namespace quire {
 namespace {
@@ -151,16 +153,15 @@ std::string last_answer(const Json& messages) {
   return text;
 }
 
-// Tool calls in the output are not parsed, so that a client would get them as text.
-void refuse_tools(FieldReader& fields) {
-  const Json* tools = fields.any("tools");
-  const Json* choice = fields.any("tool_choice");
-  const bool none = choice != nullptr && *choice == "none";
-  if (none || ((tools == nullptr || tools->empty()) && (choice == nullptr || *choice == "auto"))) return;
-  fields.fail(
-      "tools are not supported: this server does not parse tool calls. Remove tools, or send tool_choice: "
-      "\"none\".",
-      tools == nullptr ? "tool_choice" : "tools");
+Result<std::string> render_prompt(const ServingEngine& engine, ChatRequest chat) {
+  if (!engine.has_chat_template() && chat.chat_template.empty()) {
+    return invalid_argument(
+        "The model has no chat template: start the server with --chat-template FILE, or use /v1/completions "
+        "with a prompt.",
+        "messages");
+  }
+  if (!engine.has_tokenizer()) return no_tokenizer("messages");
+  return engine.render_chat(std::move(chat));
 }
 
 }  // namespace
@@ -211,9 +212,13 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   return spec;
 }
 
-Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngine& engine,
+Result<GenerationSpec> parse_chat_completion(const Json& given, const ServingEngine& engine,
                                              const ApiOptions& options, const std::string& request_id,
                                              const YieldPoint& yield_point) {
+  const Result<std::optional<Json>> newer = without_old_forms(given);
+  if (!newer.ok()) return newer.failure();
+  const bool old_form = newer->has_value();
+  const Json& body = old_form ? **newer : given;
   GenerationSpec spec;
   spec.chat = true;
   FieldReader fields(body);
@@ -232,7 +237,10 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   const bool echo = fields.boolean("echo").value_or(false);
   const bool add_special_tokens = fields.boolean("add_special_tokens").value_or(false);
   const std::optional<StructuredOutputs> constraint = read_constraint(fields);
-  refuse_tools(fields);
+  ToolFields tools = read_tool_fields(fields);
+  if (old_form) tools.parallel = false;
+  for (const char* name : {"functions", "function_call"}) (void)fields.any(name);  // null
+  const ReasoningFields reasoning = read_reasoning_fields(fields);
   if (!fields.ok()) return fields.failure();
   auto chat = read_chat_fields(fields, options, yield_point);
   if (!chat.ok()) return chat.failure();
@@ -240,14 +248,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
   if (!fields.ok()) return fields.failure();
 
   if (echo) spec.echoed_message = last_answer(chat->messages);
-  if (!engine.has_chat_template() && chat->chat_template.empty()) {
-    return invalid_argument(
-        "The model has no chat template: start the server with --chat-template FILE, or use /v1/completions "
-        "with a prompt.",
-        "messages");
-  }
-  if (!engine.has_tokenizer()) return no_tokenizer("messages");
-  auto text = engine.render_chat(std::move(chat).value());
+  const auto text = render_prompt(engine, std::move(chat).value());
   if (!text.ok()) return text.failure();
   if (const Status s = check_size(*text, truncation, engine, "messages"); !s.ok()) return s.failure();
   PromptInput prompt;
@@ -264,7 +265,11 @@ Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngi
     return invalid_argument(cat("n is ", spec.sampling.n, "; the maximum is ", kMaxChoices, "."), "n");
   }
   spec.prompts.push_back(std::move(prompt));
-  if (const Status s = set_constraint(spec, engine, constraint); !s.ok()) return s.failure();
+  if (const Status s =
+          set_output_language(spec, engine, options.formats, constraint, tools, reasoning, *text);
+      !s.ok())
+    return s.failure();
+  if (spec.reading) spec.reading->old_form = old_form;
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   return spec;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/yield_point.h"
 #include "contract/sampling_params.h"
 #include "server/serving_engine.h"
+#include "text/output/output_parser.h"
 
 namespace quire {
 
@@ -24,6 +26,7 @@ struct ApiOptions {
   bool force_include_usage = false;          // every stream ends with its usage
   bool tokens_as_ids = false;                // default of return_tokens_as_token_ids
   Json default_chat_template_kwargs = Json::object();  // variables that a request does not set
+  DetectedFormat formats;                    // formats of reasoning and tool calls
 };
 
 // The fields of a request that identify and order it.
@@ -37,6 +40,15 @@ struct RequestLabels {
   std::vector<std::string> ignored_params;
 };
 
+// How the output of a chat is divided into reasoning, text and tool calls.
+struct OutputReading {
+  OutputParserOptions parser;
+  bool calls_are_text = false;  // no tool may be called: a format that has to be read all the same
+  bool parallel = true;         // false: what follows the first call is dropped
+  bool old_form = false;        // the response has function_call instead of tool_calls
+  bool show_reasoning = true;   // false: reasoning is dropped
+};
+
 struct PromptInput {
   std::vector<TokenId> ids;
   std::string text;        // as given; decoded from the tokens if echo needs it
@@ -48,6 +60,8 @@ struct GenerationSpec : RequestLabels {
   std::vector<PromptInput> prompts;
   SamplingParams sampling;  // except for max_tokens, which each prompt has
   SharedConstraint constraint;
+  std::optional<OutputReading> reading;                 // of chats of a model that has a format
+  std::shared_ptr<const std::vector<TokenId>> markers;  // tokens of that format
 
   bool stream = false;
   bool include_usage = false;

@@ -59,6 +59,7 @@ Result<std::string> FakeEngine::render_chat(ChatRequest request) const {
                 content.is_string() ? content.get<std::string>() : content.dump(), ";");
   }
   if (request.add_generation_prompt) text += "assistant:";
+  text += prompt_end;
   return text;
 }
 
@@ -168,8 +169,43 @@ std::vector<float> FakeEngine::pooled_vector(const Request& request) {
           static_cast<float>(request.pooling->second_text)};
 }
 
+// The next token of the answer in every sample. True when the request has ended.
+bool FakeEngine::answer_step(RequestId id, Active& active) const {
+  RequestOutput output;
+  output.request = id;
+  output.num_prompt_tokens = static_cast<int32_t>(active.request.prompt_token_ids.size());
+  const auto rest = std::string_view(*answer).substr(static_cast<size_t>(active.done));
+  CompletionDelta d;
+  if (!active.aborted && !rest.empty()) {
+    d.text = rest.substr(0, 1);
+    d.token_ids = {static_cast<uint8_t>(rest[0])};
+    for (const auto& [text, token] : markers) {
+      if (!rest.starts_with(text) || spells_markers) continue;
+      d.text = text;
+      d.token_ids = {token};
+      const auto& wanted = active.request.markers;
+      if (wanted != nullptr && std::find(wanted->begin(), wanted->end(), token) != wanted->end())
+        d.markers = {{0, text.size(), token}};
+    }
+  }
+  active.done += static_cast<int>(d.text.size());
+  const bool ended = d.text.size() == rest.size();
+  if (ended) d.finish_reason = FinishReason::kStop;
+  if (++active.num_tokens == active.request.sampling->max_tokens) d.finish_reason = FinishReason::kLength;
+  if (active.aborted) d.finish_reason = FinishReason::kAbort;
+  output.finished = d.finish_reason != FinishReason::kNone;
+  for (int i = 0; i < active.request.sampling->n; ++i) {
+    d.index = i;
+    output.outputs.push_back(d);
+  }
+  const bool finished = output.finished;
+  active.sink(std::move(output));
+  return finished;
+}
+
 // True when the request has ended.
 bool FakeEngine::step(RequestId id, Active& active) {
+  if (answer) return answer_step(id, active);
   RequestOutput output;
   output.request = id;
   output.num_prompt_tokens = static_cast<int32_t>(active.request.prompt_token_ids.size());

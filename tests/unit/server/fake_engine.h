@@ -44,9 +44,15 @@ class FakeEngine final : public ServingEngine {
   bool is_special(TokenId id) const override { return id >= kBos; }
   size_t max_token_bytes() const override { return 1; }
   std::string token_name(TokenId id) const override { return "<" + std::to_string(id) + ">"; }
+  std::optional<TokenId> marker_token(std::string_view text) const override {
+    const auto at = markers.find(std::string(text));
+    return at == markers.end() ? std::nullopt : std::optional<TokenId>(at->second);
+  }
+  DetectedFormat detect_formats() const override { return formats; }
   Result<std::string> render_chat(ChatRequest request) const override;
   Result<SharedConstraint> compile(const StructuredOutputs& spec) const override {
-    return invalid_argument("the fake engine compiles nothing", spec.field);
+    if (!compiles) return invalid_argument("the fake engine compiles nothing", spec.field);
+    return SharedConstraint();
   }
   Result<RequestId> submit(std::vector<Submission> requests) override;
   void abort(RequestId first, size_t count) override;
@@ -76,6 +82,13 @@ class FakeEngine final : public ServingEngine {
   SamplingParams defaults;
   bool tokenizer = true;
   bool chat_template = true;
+  DetectedFormat formats;
+  // The output of every sample, instead of the continuation. It ends with kStop if max_tokens allows it.
+  std::optional<std::string> answer;
+  std::map<std::string, TokenId> markers;  // texts of an answer that are tokens of their own
+  bool spells_markers = false;             // they come in the tokens of their characters
+  bool compiles = false;                   // constraints are accepted
+  std::string prompt_end;                  // of rendered chats
   int max_queued = 1 << 20;
   std::chrono::microseconds step_time{0};
   std::string extra_byte_pieces;  // appended to every continuation
@@ -104,12 +117,14 @@ class FakeEngine final : public ServingEngine {
     OutputSink sink;
     std::vector<std::string> texts;
     int done = 0;
+    int num_tokens = 0;  // tokens of an answer so far
     bool aborted = false;
     bool first = true;
   };
   Status check(const Request& request) const;
   void work();
   bool step(RequestId id, Active& active);
+  bool answer_step(RequestId id, Active& active) const;
   // {number of tokens, last token, start of the second text}
   static std::vector<float> pooled_vector(const Request& request);
   static PositionLogprobs fake_logprobs(TokenId token, int top);

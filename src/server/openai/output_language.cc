@@ -1,0 +1,220 @@
+#include "server/openai/output_language.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/strings.h"
+#include "text/output/output_grammar.h"
+
+namespace quire {
+namespace {
+
+using Kind = StructuredOutputs::Kind;
+
+const Json& function_of(const Json& tool) {
+  return tool["function"];
+}
+
+bool is_strict(const Json& tool) {
+  const auto strict = function_of(tool).find("strict");
+  return strict != function_of(tool).end() && *strict == true;
+}
+
+// The schema of a tool's arguments, which are an object.
+Json schema_of(const Json& tool) {
+  const auto parameters = function_of(tool).find("parameters");
+  Json schema = Json::object();
+  if (parameters != function_of(tool).end() && parameters->is_object()) schema = *parameters;
+  if (!schema.contains("type")) schema["type"] = "object";
+  return schema;
+}
+
+// A constraint as a format of structural tags; nullopt if it has no such form.
+std::optional<Json> format_of(const StructuredOutputs& spec) {
+  const auto parsed = [&] { return Json::parse(spec.text, nullptr, false); };
+  switch (spec.kind) {
+    case Kind::kJsonObject:
+      return Json{{"type", "json_schema"}, {"json_schema", {{"type", "object"}}}};
+    case Kind::kJsonSchema:
+      return Json{{"type", "json_schema"}, {"json_schema", parsed()}};
+    case Kind::kRegex:
+      return Json{{"type", "regex"}, {"pattern", spec.text}};
+    case Kind::kGrammar:
+      return Json{{"type", "grammar"}, {"grammar", spec.text}};
+    case Kind::kChoice: {
+      Json choices = Json::array();
+      for (const Json& choice : parsed()) choices.push_back({{"type", "const_string"}, {"value", choice}});
+      return Json{{"type", "or"}, {"elements", std::move(choices)}};
+    }
+    case Kind::kStructuralTag: {
+      const Json tag = parsed();
+      if (tag.is_object() && tag.contains("format")) return tag["format"];
+      return std::nullopt;
+    }
+  }
+  return std::nullopt;
+}
+
+struct Wanted {
+  bool calls = false;  // calls are constrained
+  bool only_calls = false;
+  bool strict = false;  // a tool that can be called is strict
+};
+
+Wanted what_is_wanted(const ToolFields& tools, bool has_answer) {
+  Wanted wanted;
+  if (tools.tools == nullptr) return wanted;
+  wanted.strict = std::any_of(tools.tools->begin(), tools.tools->end(), is_strict);
+  wanted.only_calls = tools.choice == ToolChoice::kRequired || tools.choice == ToolChoice::kNamed;
+  wanted.calls = wanted.only_calls || wanted.strict || has_answer;
+  return wanted;
+}
+
+// Replaces a format in which the calls cannot be constrained by JSON, or refuses the request.
+Status choose_format(const Wanted& wanted, bool has_answer, const ServingEngine& engine,
+                     OutputParserOptions& parser) {
+  const bool within_text = !wanted.only_calls && !has_answer;
+  const auto is_special = [&engine](TokenId token) { return engine.is_special(token); };
+  const bool has = parser.calls != nullptr &&
+                   (within_text ? has_grammar_within_text(*parser.calls, parser.token_of, is_special)
+                                : has_grammar(*parser.calls, parser.token_of));
+  if (has) return {};
+  if (within_text) {
+    return Failure{ErrorKind::kUnsupported,
+                   cat("strict tools are only supported with tool_choice \"required\" or a named tool: calls "
+                       "within text cannot be constrained in this model's format (",
+                       parser.calls == nullptr ? "none" : parser.calls->name, ")."),
+                   "tools"};
+  }
+  parser.calls = find_call_format("json");
+  return {};
+}
+
+// Tools whose names the format can express, or the failure that names one.
+Result<std::vector<CallableTool>> callable_tools(const ToolFields& tools, const CallFormat& format,
+                                                 bool exact) {
+  std::vector<CallableTool> callable;
+  for (const Json& tool : *tools.tools) {
+    const auto& name = function_of(tool)["name"].get_ref<const std::string&>();
+    if (tools.choice == ToolChoice::kNamed && name != tools.name) continue;
+    if (!can_name(format, name)) {
+      return invalid_argument(
+          cat("tools: the name '", name.substr(0, 80), "' has characters that calls in this model's format (",
+              format.name, ") cannot have."),
+          "tools");
+    }
+    callable.push_back({name, exact || is_strict(tool) ? schema_of(tool) : Json{{"type", "object"}}});
+  }
+  return callable;
+}
+
+// The failure of the first schema that is refused, in terms of the request.
+Failure refused_tool(const ServingEngine& engine, const ToolFields& tools, const Failure& otherwise) {
+  for (size_t i = 0; i < tools.tools->size(); ++i) {
+    const StructuredOutputs alone{.kind = Kind::kJsonSchema,
+                                  .text = schema_of((*tools.tools)[i]).dump(),
+                                  .field = cat("tools[", i, "].function.parameters")};
+    const auto compiled = engine.compile(alone);
+    if (!compiled.ok()) return {compiled.failure().kind, compiled.failure().message, "tools"};
+  }
+  return {otherwise.kind, otherwise.message, "tools"};
+}
+
+Status compile_language(GenerationSpec& spec, const ServingEngine& engine, StructuredOutputs language,
+                        const std::optional<StructuredOutputs>& answer, const ToolFields& tools) {
+  auto compiled = engine.compile(language);
+  if (compiled.ok()) {
+    spec.sampling.structured_outputs = std::move(language);
+    spec.constraint = std::move(*compiled);
+    return {};
+  }
+  if (answer) {
+    const auto alone = engine.compile(*answer);
+    if (!alone.ok()) return alone.failure();
+  }
+  if (tools.tools == nullptr) return compiled.failure();
+  return refused_tool(engine, tools, compiled.failure());
+}
+
+Status constrain(GenerationSpec& spec, const ServingEngine& engine,
+                 const std::optional<StructuredOutputs>& answer, const ToolFields& tools,
+                 const Wanted& wanted, std::string_view prompt) {
+  OutputGrammarOptions options;
+  OutputParserOptions& parser = spec.reading->parser;
+  StructuredOutputs language{.kind = Kind::kStructuralTag, .field = "tools"};
+  options.calls = parser.calls;
+  options.reasoning = parser.reasoning;
+  options.token_of = parser.token_of;
+  options.start = parser.start;
+  options.reasoning_is_over = reasoning_is_over(parser.reasoning, prompt);
+  options.parallel = spec.reading->parallel;
+  if (wanted.calls) {
+    auto callable = callable_tools(tools, *parser.calls, wanted.only_calls);
+    if (!callable.ok()) return callable.failure();
+    options.tools = std::move(*callable);
+    options.any_text = !wanted.only_calls && !answer;
+    // Calls without a marker are then taken as such at the beginning only.
+    if (options.any_text && parser.calls->bare) parser.tools = nullptr;
+    language.strict = std::all_of(tools.tools->begin(), tools.tools->end(), is_strict);
+  }
+  if (answer) {
+    options.answer = format_of(*answer);
+    if (!options.answer) {
+      return Failure{ErrorKind::kUnsupported,
+                     cat(answer->field,
+                         ": the form of structural tags with triggers at the top cannot be combined with "
+                         "reasoning or tools; use the form with format."),
+                     answer->field.substr(0, answer->field.find('.'))};
+    }
+    options.answer_is_json = answer->kind == Kind::kJsonObject || answer->kind == Kind::kJsonSchema;
+    language.field = answer->field;
+    language.strict = answer->strict;
+    language.disable_any_whitespace = answer->disable_any_whitespace;
+  }
+  language.text = output_grammar(options).dump(-1, ' ', false, Json::error_handler_t::replace);
+  return compile_language(spec, engine, std::move(language), answer, tools);
+}
+
+Status constrain_answer(GenerationSpec& spec, const ServingEngine& engine, const StructuredOutputs& answer) {
+  spec.sampling.structured_outputs = answer;
+  auto compiled = engine.compile(answer);
+  if (!compiled.ok()) return compiled.failure();
+  spec.constraint = std::move(*compiled);
+  return {};
+}
+
+}  // namespace
+
+Status set_output_language(GenerationSpec& spec, const ServingEngine& engine, const DetectedFormat& formats,
+                           const std::optional<StructuredOutputs>& answer, const ToolFields& tools,
+                           const ReasoningFields& reasoning, std::string_view prompt) {
+  const Wanted wanted = what_is_wanted(tools, answer.has_value());
+  if (wanted.only_calls && answer) {
+    return invalid_argument(
+        cat(answer->field, " and tool_choice exclude each other: the output has to be a tool call."),
+        answer->field.substr(0, answer->field.find('.')));
+  }
+  spec.reading = output_reading(formats, tools, reasoning, engine);
+  if (!spec.reading && wanted.calls) {
+    spec.reading.emplace();
+    spec.reading->parallel = tools.parallel;
+    spec.reading->parser.tools = std::make_shared<const ToolSet>(*tools.tools);
+    spec.reading->parser.token_of = marker_finder(engine);
+  }
+  if (!spec.reading) return answer ? constrain_answer(spec, engine, *answer) : Status();
+  OutputParserOptions& parser = spec.reading->parser;
+  if (wanted.calls) {
+    if (Status s = choose_format(wanted, answer.has_value(), engine, parser); !s.ok()) return s;
+  }
+  parser.start = output_start(parser.calls, parser.reasoning, prompt);
+  spec.markers = std::make_shared<const std::vector<TokenId>>(OutputParser(parser).marker_tokens());
+  if (!answer && !wanted.calls) return {};
+  const bool harmony = parser.calls != nullptr && parser.calls->machine == CallMachine::kHarmony;
+  const bool may_reason = parser.reasoning != nullptr && !reasoning_is_over(parser.reasoning, prompt);
+  if (!wanted.calls && !may_reason && !harmony) return constrain_answer(spec, engine, *answer);
+  return constrain(spec, engine, answer, tools, wanted, prompt);
+}
+
+}  // namespace quire

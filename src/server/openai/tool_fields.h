@@ -1,0 +1,48 @@
+// The fields of a chat request about tools and reasoning, and what they say about its output.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "server/openai/field_reader.h"
+#include "server/openai/generation_spec.h"
+#include "text/output/call_text.h"
+
+namespace quire {
+
+enum class ToolChoice : uint8_t {
+  kNone,      // no tool may be called
+  kAuto,      // the model decides
+  kRequired,  // at least one call
+  kNamed,     // calls of one tool
+};
+
+struct ToolFields {
+  const Json* tools = nullptr;  // a part of the body; null if none can be called
+  ToolChoice choice = ToolChoice::kNone;
+  std::string name;  // of kNamed
+  bool parallel = true;
+};
+
+// Checks `tools`, `tool_choice` and `parallel_tool_calls`.
+ToolFields read_tool_fields(FieldReader& fields);
+
+// `functions` and `function_call`, the forms of 2023, as `tools` and `tool_choice`, also in messages; nullopt
+// if the body has neither.
+Result<std::optional<Json>> without_old_forms(const Json& body);
+
+// How the response shows reasoning: `include_reasoning` and `reasoning_format`.
+struct ReasoningFields {
+  bool show = true;
+  bool separate = true;  // not a part of the content
+};
+ReasoningFields read_reasoning_fields(FieldReader& fields);
+
+// Finds the tokens of markers. `engine` must outlive it.
+FindMarker marker_finder(const ServingEngine& engine);
+
+// How the output is read; nullopt if all of it is content.
+std::optional<OutputReading> output_reading(const DetectedFormat& formats, const ToolFields& tools,
+                                            const ReasoningFields& reasoning, const ServingEngine& engine);
+
+}  // namespace quire
