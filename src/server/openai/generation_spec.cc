@@ -126,19 +126,6 @@ Status check_prompt_logprobs(const GenerationSpec& spec, const ModelInfo& model)
       "logprobs");
 }
 
-Status set_constraint(GenerationSpec& spec, const ServingEngine& engine,
-                      const std::optional<StructuredOutputs>& constraint) {
-  spec.sampling.structured_outputs = constraint;
-  if (!constraint) return {};
-  auto compiled = engine.compile(*constraint);
-  if (!compiled.ok()) return compiled.failure();
-  spec.constraint = std::move(*compiled);
-  // Keywords of a schema that have no effect.
-  for (const std::string& pointer : spec.constraint->ignored())
-    spec.ignored_params.push_back(cat(constraint->field, pointer));
-  return {};
-}
-
 // The text of the last message if it is the assistant's, as vLLM echoes it.
 std::string last_answer(const Json& messages) {
   if (messages.empty() || messages.back().value("role", "") != "assistant") return {};
@@ -206,7 +193,9 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
     const bool cut = p.ids.size() != given;
     if (spec.echo && engine.has_tokenizer() && (p.text.empty() || cut)) p.text = engine.decode(p.ids, false);
   }
-  if (const Status s = set_constraint(spec, engine, constraint); !s.ok()) return s.failure();
+  if (constraint) {
+    if (const Status s = constrain_answer(spec, engine, *constraint); !s.ok()) return s.failure();
+  }
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   return spec;

@@ -122,12 +122,21 @@ Failure refused_tool(const ServingEngine& engine, const ToolFields& tools, const
   return {otherwise.kind, otherwise.message, "tools"};
 }
 
+// Names the keywords of a schema that have no effect.
+void note_ignored(GenerationSpec& spec, const StructuredOutputs& answer, const OutputConstraint& compiled) {
+  for (const std::string& pointer : compiled.ignored())
+    spec.ignored_params.push_back(cat(answer.field, pointer));
+}
+
 Status compile_language(GenerationSpec& spec, const ServingEngine& engine, StructuredOutputs language,
                         const std::optional<StructuredOutputs>& answer, const ToolFields& tools) {
   auto compiled = engine.compile(language);
   if (compiled.ok()) {
     spec.sampling.structured_outputs = std::move(language);
     spec.constraint = std::move(*compiled);
+    if (!answer) return {};
+    const auto alone = engine.compile(*answer);
+    if (alone.ok()) note_ignored(spec, *answer, **alone);
     return {};
   }
   if (answer) {
@@ -177,15 +186,16 @@ Status constrain(GenerationSpec& spec, const ServingEngine& engine,
   return compile_language(spec, engine, std::move(language), answer, tools);
 }
 
+}  // namespace
+
 Status constrain_answer(GenerationSpec& spec, const ServingEngine& engine, const StructuredOutputs& answer) {
   spec.sampling.structured_outputs = answer;
   auto compiled = engine.compile(answer);
   if (!compiled.ok()) return compiled.failure();
   spec.constraint = std::move(*compiled);
+  note_ignored(spec, answer, *spec.constraint);
   return {};
 }
-
-}  // namespace
 
 Status set_output_language(GenerationSpec& spec, const ServingEngine& engine, const DetectedFormat& formats,
                            const std::optional<StructuredOutputs>& answer, const ToolFields& tools,

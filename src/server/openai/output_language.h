@@ -9,6 +9,9 @@
 
 namespace quire {
 
+// Sets spec.constraint to that of the whole output, and names keywords without effect in spec.ignored_params.
+Status constrain_answer(GenerationSpec& spec, const ServingEngine& engine, const StructuredOutputs& answer);
+
 // Sets spec.reading and spec.constraint. `answer`: the constraint that the request gives; calls are
 // constrained if tool_choice demands one, or a tool is strict, or they may come instead of a constrained
 // answer. The formats of calls that have no grammar are then replaced by JSON, or the request is refused.
