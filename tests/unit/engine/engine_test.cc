@@ -33,11 +33,12 @@ Request greedy(const Engine& engine, const std::string& text, int max_tokens) {
 
 class EngineTest : public testing::Test {
  protected:
-  void refuse(Request request, const std::string& param, const std::string& words) {
+  void refuse(Request request, const std::string& param, const std::string& words,
+              ErrorKind kind = ErrorKind::kInvalidArgument) {
     Pending pending;
     const auto id = engine_->submit(std::move(request), pending.sink());
     ASSERT_FALSE(id.ok());
-    EXPECT_EQ(id.failure().kind, ErrorKind::kInvalidArgument);
+    EXPECT_EQ(id.failure().kind, kind);
     EXPECT_EQ(id.failure().param, param);
     EXPECT_NE(id.failure().message.find(words), std::string::npos) << id.failure().message;
   }
@@ -48,7 +49,7 @@ TEST_F(EngineTest, RejectsRequestsThatCannotRun) {
   refuse({}, "prompt", "empty");
   Request request;
   request.prompt_token_ids.assign(static_cast<size_t>(engine_->model().max_model_len), 5);
-  refuse(request, "prompt", std::to_string(engine_->model().max_model_len));
+  refuse(request, "prompt", std::to_string(engine_->model().max_model_len), ErrorKind::kContextLength);
   request.prompt_token_ids = {engine_->model().vocab_size};
   refuse(request, "prompt", "vocabulary");
   request.prompt_token_ids = {-1};

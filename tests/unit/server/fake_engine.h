@@ -14,6 +14,12 @@
 
 namespace quire {
 
+// What the fake engine compiles; it never runs.
+struct NoConstraint final : OutputConstraint {
+  std::unique_ptr<ConstraintState> start() const override { return nullptr; }
+  size_t memory() const override { return 0; }
+};
+
 class FakeEngine final : public ServingEngine {
  public:
   FakeEngine();
@@ -52,7 +58,7 @@ class FakeEngine final : public ServingEngine {
   Result<std::string> render_chat(ChatRequest request) const override;
   Result<SharedConstraint> compile(const StructuredOutputs& spec) const override {
     if (!compiles) return invalid_argument("the fake engine compiles nothing", spec.field);
-    return SharedConstraint();
+    return SharedConstraint(std::make_shared<const NoConstraint>());
   }
   Result<RequestId> submit(std::vector<Submission> requests) override;
   void abort(RequestId first, size_t count) override;
