@@ -203,8 +203,11 @@ def test_a_template_that_ignores_tools_shows_them_in_the_system_message(server):
     check_calls(answer["choices"][0]["message"])
 
 
-def test_a_parser_that_is_named_is_used(start_server):
-    server = start_server("--tool-call-parser", "mistral", "--reasoning-parser", "none", "--enable-auto-tool-choice")
-    message = ask(server, tools=TOOLS, tool_choice="required", parallel_tool_calls=False)["choices"][0]["message"]
-    assert len(message["tool_calls"][0]["id"]) == 9
-    check_calls(message)
+@pytest.mark.parametrize("parser, prefix", [("mistral", ""), ("qwen3_xml", "call_"), ("kimi_k2", "functions."), ("pythonic", "call_")])
+def test_a_parser_that_is_named_is_used(start_server, parser, prefix):
+    server = start_server("--tool-call-parser", parser, "--reasoning-parser", "none", "--enable-auto-tool-choice")
+    schema = {**WEATHER, "properties": {**WEATHER["properties"], "city": {"enum": ["Bern", "New York"]}}}
+    tools = [{"type": "function", "function": {"name": "get_weather", "parameters": schema}}]
+    message = ask(server, tools=tools, tool_choice="required", parallel_tool_calls=False)["choices"][0]["message"]
+    assert message["content"] is None and message["tool_calls"][0]["id"].startswith(prefix)
+    check_calls(message, {"get_weather": schema})

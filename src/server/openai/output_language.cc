@@ -72,42 +72,46 @@ Wanted what_is_wanted(const ToolFields& tools, bool has_answer) {
   return wanted;
 }
 
-// Replaces a format in which the calls cannot be constrained by JSON, or refuses the request.
-Status choose_format(const Wanted& wanted, bool has_answer, const ServingEngine& engine,
-                     OutputParserOptions& parser) {
-  const bool within_text = !wanted.only_calls && !has_answer;
-  const auto is_special = [&engine](TokenId token) { return engine.is_special(token); };
-  const bool has = parser.calls != nullptr &&
-                   (within_text ? has_grammar_within_text(*parser.calls, parser.token_of, is_special)
-                                : has_grammar(*parser.calls, parser.token_of));
-  if (has) return {};
-  if (within_text) {
-    return Failure{ErrorKind::kUnsupported,
-                   cat("strict tools are only supported with tool_choice \"required\" or a named tool: calls "
-                       "within text cannot be constrained in this model's format (",
-                       parser.calls == nullptr ? "none" : parser.calls->name, ")."),
-                   "tools"};
-  }
-  parser.calls = find_call_format("json");
-  return {};
-}
-
-// Tools whose names the format can express, or the failure that names one.
-Result<std::vector<CallableTool>> callable_tools(const ToolFields& tools, const CallFormat& format,
-                                                 bool exact) {
+std::vector<CallableTool> callable_tools(const ToolFields& tools, bool exact) {
   std::vector<CallableTool> callable;
   for (const Json& tool : *tools.tools) {
     const auto& name = function_of(tool)["name"].get_ref<const std::string&>();
     if (tools.choice == ToolChoice::kNamed && name != tools.name) continue;
-    if (!can_name(format, name)) {
-      return invalid_argument(
-          cat("tools: the name '", name.substr(0, 80), "' has characters that calls in this model's format (",
-              format.name, ") cannot have."),
-          "tools");
-    }
     callable.push_back({name, exact || is_strict(tool) ? schema_of(tool) : Json{{"type", "object"}}});
   }
   return callable;
+}
+
+// Replaces a format in which the calls cannot be constrained by JSON, or refuses the request.
+Status choose_format(const std::vector<CallableTool>& tools, bool within_text, const ServingEngine& engine,
+                     OutputParserOptions& parser) {
+  const auto can_write = [&](const CallFormat& format) {
+    const auto is_special = [&engine](TokenId token) { return engine.is_special(token); };
+    if (!has_grammar(format, parser.token_of)) return false;
+    if (within_text && !has_grammar_within_text(format, parser.token_of, is_special)) return false;
+    return std::all_of(tools.begin(), tools.end(), [&](const CallableTool& tool) {
+      return can_write_arguments(format, parser.token_of, tool.arguments);
+    });
+  };
+  if (parser.calls == nullptr || !can_write(*parser.calls)) {
+    if (within_text) {
+      return Failure{
+          ErrorKind::kUnsupported,
+          cat("strict tools are only supported with tool_choice \"required\" or a named tool: calls "
+              "within text cannot be constrained in this model's format (",
+              parser.calls == nullptr ? "none" : parser.calls->name, ") with these schemas."),
+          "tools"};
+    }
+    parser.calls = find_call_format("json");
+  }
+  for (const CallableTool& tool : tools) {
+    if (can_name(*parser.calls, tool.name)) continue;
+    return invalid_argument(
+        cat("tools: the name '", tool.name.substr(0, 80),
+            "' has characters that calls in this model's format (", parser.calls->name, ") cannot have."),
+        "tools");
+  }
+  return {};
 }
 
 // The failure of the first schema that is refused, in terms of the request.
@@ -160,9 +164,7 @@ Status constrain(GenerationSpec& spec, const ServingEngine& engine,
   options.reasoning_is_over = reasoning_is_over(parser.reasoning, prompt);
   options.parallel = spec.reading->parallel;
   if (wanted.calls) {
-    auto callable = callable_tools(tools, *parser.calls, wanted.only_calls);
-    if (!callable.ok()) return callable.failure();
-    options.tools = std::move(*callable);
+    options.tools = callable_tools(tools, wanted.only_calls);
     options.any_text = !wanted.only_calls && !answer;
     // Calls without a marker are then taken as such at the beginning only.
     if (options.any_text && parser.calls->bare) parser.tools = nullptr;
@@ -216,7 +218,9 @@ Status set_output_language(GenerationSpec& spec, const ServingEngine& engine, co
   if (!spec.reading) return answer ? constrain_answer(spec, engine, *answer) : Status();
   OutputParserOptions& parser = spec.reading->parser;
   if (wanted.calls) {
-    if (Status s = choose_format(wanted, answer.has_value(), engine, parser); !s.ok()) return s;
+    Status chosen = choose_format(callable_tools(tools, wanted.only_calls), !wanted.only_calls && !answer,
+                                  engine, parser);
+    if (!chosen.ok()) return chosen;
   }
   parser.start = output_start(parser.calls, parser.reasoning, prompt);
   spec.markers = std::make_shared<const std::vector<TokenId>>(OutputParser(parser).marker_tokens());

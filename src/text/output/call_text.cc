@@ -14,6 +14,20 @@ constexpr std::string_view kThenArguments = "\", \"arguments\": ";
 constexpr std::string_view kThenParameters = "\", \"parameters\": ";
 constexpr std::string_view kToolNameHead = "{\"tool_name\": \"";
 
+constexpr ParameterText kParameterTags = {"<parameter=", ">\n", "", "</parameter>", "\n"};
+constexpr ParameterText kSeedTags = {"<parameter=", ">", "", "</parameter>", "\n"};
+constexpr ParameterText kArgumentTags = {"<arg_key>", "</arg_key>\n<arg_value>", "", "</arg_value>", "\n"};
+constexpr ParameterText kSolarTags = {"<|tool_arg:start|>", "<|tool_arg:value|>", "", "<|tool_arg:end|>",
+                                      "\n"};
+constexpr ParameterText kParamTags = {"<param name=\"", "\">", "", "</param>", "\n"};
+constexpr ParameterText kStepTags = {"<steptml:parameter name=\"", "\">", "", "</steptml:parameter>", ""};
+constexpr ParameterText kNamedTags = {"<parameter name=\"", "\">", "", "</parameter>", "\n"};
+constexpr ParameterText kDsmlTags = {"<｜DSML｜parameter name=\"", "\" string=\"true\">",
+                                     "\" string=\"false\">", "</｜DSML｜parameter>", "\n"};
+
+constexpr std::string_view kFunctionTag = "<tool_call>\n<function=";
+constexpr std::string_view kFunctionEnd = "</function>\n</tool_call>";
+
 constexpr CallText kCallTexts[] = {
     {"hermes", "", "<tool_call>\n{\"name\": \"", kThenArguments, "}\n</tool_call>", "\n", "", true},
     {"granite", "<|tool_call|>[", kNameHead, kThenArguments, "}", ", ", "]", true},
@@ -44,11 +58,36 @@ constexpr CallText kCallTexts[] = {
      "<|tool_call_argument_begin|>", "<|tool_call_end|>", "", "<|tool_calls_section_end|>", false, true},
     {"functionary_v3_1", "", "<function=", ">", "</function>", "", ""},
     {"harmony", "", "<|channel|>commentary to=functions.", " <|constrain|>json<|message|>", "", "", ""},
+    {"qwen3_coder", "", kFunctionTag, ">\n", kFunctionEnd, "\n", "", false, false, &kParameterTags},
+    {"step3p5", "", kFunctionTag, ">\n", kFunctionEnd, "\n", "", false, false, &kParameterTags},
+    {"nemotron_v3", "", kFunctionTag, ">\n", kFunctionEnd, "\n", "", false, false, &kParameterTags},
+    {"seed_oss", "", "<seed:tool_call>\n<function=", ">\n", "</function>\n</seed:tool_call>", "\n", "", false,
+     false, &kSeedTags},
+    {"glm45", "", "<tool_call>", "\n", "</tool_call>", "\n", "", false, false, &kArgumentTags},
+    {"hy_v3", "<tool_calls>\n", "<tool_call>", "<tool_sep>\n", "</tool_call>", "\n", "\n</tool_calls>", false,
+     false, &kArgumentTags},
+    {"solar_open2", "", "<|tool_call:start|>", "\n", "<|tool_call:end|>", "\n", "", false, false,
+     &kSolarTags},
+    {"minicpm5", "", "<function name=\"", "\">\n", "</function>", "\n", "", false, false, &kParamTags},
+    {"step3", "<｜tool_calls_begin｜>", "<｜tool_call_begin｜>function<｜tool_sep｜><steptml:invoke name=\"",
+     "\">", "</steptml:invoke><｜tool_call_end｜>", "", "<｜tool_calls_end｜>", false, false, &kStepTags},
+    {"minimax_m2", "<minimax:tool_call>\n", "<invoke name=\"", "\">\n", "</invoke>", "\n",
+     "\n</minimax:tool_call>", false, false, &kNamedTags},
+    {"deepseek_v32", "<｜DSML｜function_calls>\n", "<｜DSML｜invoke name=\"", "\">\n", "</｜DSML｜invoke>",
+     "\n", "\n</｜DSML｜function_calls>", false, false, &kDsmlTags},
+    {"deepseek_v4", "<｜DSML｜tool_calls>\n", "<｜DSML｜invoke name=\"", "\">\n", "</｜DSML｜invoke>", "\n",
+     "\n</｜DSML｜tool_calls>", false, false, &kDsmlTags},
 };
 
 // Mistral's models before v11 have no token between the name and the arguments.
 constexpr CallText kMistralList = {"mistral", "[TOOL_CALLS][", kNameHead, kThenArguments, "}", ", ", "]",
                                    true};
+
+std::string example_arguments(const CallText& text) {
+  if (text.parameters == nullptr) return "{\"PARAMETER\": VALUE}";
+  const ParameterText& p = *text.parameters;
+  return cat(p.before_key, "PARAMETER", p.after_key, "VALUE", p.value_end, p.after_value);
+}
 
 }  // namespace
 
@@ -83,7 +122,7 @@ std::string how_to_call(const CallFormat& format, const FindMarker& token_of) {
   return cat(
       "To call tools, answer with nothing else than this, with the name of the tool and its arguments:\n",
       text->begin, text->before_name, "NAME", text->indexed ? ":0" : "", text->after_name,
-      "{\"PARAMETER\": VALUE}", text->after_arguments, text->end);
+      example_arguments(*text), text->after_arguments, text->end);
 }
 
 }  // namespace quire

@@ -15,6 +15,15 @@ namespace quire {
 // The token of a marker, if it has one of its own.
 using FindMarker = std::function<std::optional<TokenId>(std::string_view)>;
 
+// Parameters between tags: (before_key KEY after_key VALUE value_end after_value) ...
+struct ParameterText {
+  std::string_view before_key;
+  std::string_view after_key;
+  std::string_view after_key_of_json;  // for values that are JSON, where that is another text; or ""
+  std::string_view value_end;
+  std::string_view after_value;
+};
+
 // begin (before_name NAME after_name ARGUMENTS after_arguments) separator (...) end
 struct CallText {
   std::string_view format;
@@ -24,12 +33,13 @@ struct CallText {
   std::string_view after_arguments;
   std::string_view separator;
   std::string_view end;
-  bool json_name = false;  // the name is in a JSON string
-  bool indexed = false;    // a number follows ":" after the name
+  bool json_name = false;                     // the name is in a JSON string
+  bool indexed = false;                       // a number follows ":" after the name
+  const ParameterText* parameters = nullptr;  // the arguments, if they are not JSON
 };
 
-// Null if calls of the format are not written with JSON arguments, so that constrained outputs have another
-// format. The version of a format can depend on the tokens of the model.
+// Null if there is no text for the format: constrained calls are then written in another one. The version of
+// a format can depend on the tokens of the model.
 const CallText* call_text(const CallFormat& format, const FindMarker& token_of);
 
 // Whether the format's parser returns the name as it is.

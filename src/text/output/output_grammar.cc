@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "text/output/call_machine.h"
+#include "text/output/tag_parameters.h"
 
 namespace quire {
 namespace {
@@ -164,6 +165,54 @@ class GrammarWriter {
     return repeated_format("star", one_of(std::move(kinds)));
   }
 
+  // ---- Parameters between tags ----
+
+  void add_parameters(Json& parts, const TagParameters& parameters) const {
+    if (parameters.any) parts.push_back(repeated_format("star", any_parameter()));
+    for (const TagParameter& parameter : parameters.list) {
+      Json one = sequence_of(parameter_parts(parameter));
+      parts.push_back(parameter.required ? std::move(one) : repeated_format("optional", std::move(one)));
+    }
+  }
+
+  Json any_parameter() const {
+    const ParameterText& text = *text_->parameters;
+    Json parts = Json::array();
+    add_text(parts, text.before_key);
+    parts.push_back(characters("[a-zA-Z0-9_-]{1,64}"));
+    add_text(parts, text.after_key);
+    add_text_value(parts);
+    return sequence_of(std::move(parts));
+  }
+
+  Json parameter_parts(const TagParameter& parameter) const {
+    const ParameterText& text = *text_->parameters;
+    const bool json = parameter.kind == TagParameter::Kind::kJson;
+    Json parts = Json::array();
+    add_text(parts, cat(text.before_key, parameter.name,
+                        json && !text.after_key_of_json.empty() ? text.after_key_of_json : text.after_key));
+    if (parameter.kind == TagParameter::Kind::kText) {
+      add_text_value(parts);
+      return parts;
+    }
+    if (json) {
+      parts.push_back({{"type", "json_schema"}, {"json_schema", parameter.schema}});
+    } else {
+      Json choices = Json::array();
+      for (const std::string& choice : parameter.choices) choices.push_back(text_format(choice));
+      parts.push_back(one_of(std::move(choices)));
+    }
+    if (o_.calls->trim_newlines) parts.push_back(repeated_format("optional", text_format("\n")));
+    add_text(parts, text.value_end);
+    add_text(parts, text.after_value);
+    return parts;
+  }
+
+  void add_text_value(Json& parts) const {
+    parts.push_back(text_until(end_at(text_->parameters->value_end)));
+    add_text(parts, text_->parameters->after_value);
+  }
+
   // ---- Calls ----
 
   // One call of one of the tools, without the first `skip` bytes.
@@ -179,7 +228,11 @@ class GrammarWriter {
         head.clear();
       }
       add_text(parts, head + std::string(text_->after_name));
-      parts.push_back({{"type", "json_schema"}, {"json_schema", tool.arguments}});
+      if (text_->parameters == nullptr) {
+        parts.push_back({{"type", "json_schema"}, {"json_schema", tool.arguments}});
+      } else if (const auto parameters = read_tag_parameters(tool.arguments)) {
+        add_parameters(parts, *parameters);
+      }
       add_text(parts, text_->after_arguments);
       tools.push_back(sequence_of(std::move(parts)));
     }
@@ -278,6 +331,11 @@ bool reasoning_is_over(const ReasoningFormat* reasoning, std::string_view prompt
 
 bool has_grammar(const CallFormat& calls, const FindMarker& token_of) {
   return call_text(calls, token_of) != nullptr;
+}
+
+bool can_write_arguments(const CallFormat& calls, const FindMarker& token_of, const Json& schema) {
+  const CallText* text = call_text(calls, token_of);
+  return text != nullptr && (text->parameters == nullptr || read_tag_parameters(schema).has_value());
 }
 
 bool has_grammar_within_text(const CallFormat& calls, const FindMarker& token_of,

@@ -41,11 +41,14 @@ bool reasoning_is_over(const ReasoningFormat* reasoning, std::string_view prompt
 
 // Whether constrained calls of the format can be written.
 bool has_grammar(const CallFormat& calls, const FindMarker& token_of);
+// Whether calls of the format can have arguments that are valid for the schema.
+bool can_write_arguments(const CallFormat& calls, const FindMarker& token_of, const Json& schema);
 // Whether they can be within other text. is_special: tokens that no text matches.
 bool has_grammar_within_text(const CallFormat& calls, const FindMarker& token_of,
                              const std::function<bool(TokenId)>& is_special);
 
-// The structural tag. has_grammar() must be true for the format of calls.
+// The structural tag. has_grammar() must be true for the format of calls, and can_write_arguments() for all
+// tools.
 Json output_grammar(const OutputGrammarOptions& options);
 
 }  // namespace quire

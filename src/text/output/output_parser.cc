@@ -432,7 +432,7 @@ std::string call_id(const CallFormat* format, int index, std::string_view name, 
   const size_t size = form == CallIdForm::kMistral ? 9 : 24;
   const size_t base = form == CallIdForm::kMistral ? kDigits.size() : 16;
   std::string text = form == CallIdForm::kMistral ? "" : "call_";
-  uint64_t state = salt + static_cast<uint64_t>(index) * 0x9e3779b97f4a7c15;
+  uint64_t state = salt + static_cast<uint64_t>(index) * 0xd1342543de82ef95;
   for (size_t i = 0; i < size; ++i) {
     // splitmix64
     uint64_t z = state += 0x9e3779b97f4a7c15;

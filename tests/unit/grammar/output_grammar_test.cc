@@ -169,10 +169,67 @@ TEST_F(OutputGrammarTest, HasHarmonysChannels) {
   expect({thoughts + "<|channel|>final<|message|>yes"}, {"yes", thoughts + call});
 }
 
-TEST_F(OutputGrammarTest, ExistsForFormatsWithArgumentsInJson) {
+TEST_F(OutputGrammarTest, WritesParametersBetweenTags) {
+  options.calls = find_call_format("qwen3_coder");
+  options.tools = {{"f", Json::parse(R"({"type": "object", "required": ["a", "c"], "properties": {
+    "a": {"type": "string"}, "b": {"type": "object", "const": "{}"}, "c": {"enum": ["x", "y"]}}})")}};
+  const auto call = [](const std::string& parameters) {
+    return cat("<tool_call>\n<function=f>\n", parameters, "</function>\n</tool_call>");
+  };
+  const std::string a = "<parameter=a>\nany <b>\n</parameter>\n", b = "<parameter=b>\n{}\n</parameter>\n",
+                    c = "<parameter=c>\nx\n</parameter>\n";
+  expect({call(a + b + c), call(a + c), call(a + "<parameter=c>\ny</parameter>\n"),
+          call(a + c) + "\n" + call(a + c)},
+         {call(""), call(a), call(c + a), call(a + "<parameter=c>\nz\n</parameter>\n"),
+          call(a + "<parameter=b>\nb\n</parameter>\n" + c), call(a + a + c)});
+  options.any_text = true;
+  expect({"text", "text" + call(a + c) + "text"}, {"<tool_call>", call(a)});
+  options.tools = {{"f", {{"type", "object"}}}};
+  expect({call(""), call(a + c)}, {call("a")});
+}
+
+TEST_F(OutputGrammarTest, WritesJsonBetweenTagsThatSaySo) {
+  options.calls = find_call_format("deepseek_v32");
+  options.tools = {{"f", Json::parse(R"({"type": "object", "properties": {
+    "a": {"type": "string"}, "b": {"type": "array", "const": "[]"}}})")}};
+  const auto call = [](const std::string& parameters) {
+    return cat("<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n", parameters,
+               "</｜DSML｜invoke>\n</｜DSML｜function_calls>");
+  };
+  const std::string a = "<｜DSML｜parameter name=\"a\" string=\"true\">A</｜DSML｜parameter>\n",
+                    b = "<｜DSML｜parameter name=\"b\" string=\"false\">[]</｜DSML｜parameter>\n";
+  expect({call(""), call(a + b), call(b)},
+         {call(b + a), call("<｜DSML｜parameter name=\"b\" string=\"true\">")});
+}
+
+TEST_F(OutputGrammarTest, ExistsForFormatsWithAText) {
   EXPECT_TRUE(has_grammar(*find_call_format("hermes"), {}));
   EXPECT_TRUE(has_grammar(*find_call_format("phi4_mini_json"), {}));
-  EXPECT_FALSE(has_grammar(*find_call_format("qwen3_coder"), {}));
+  EXPECT_FALSE(has_grammar(*find_call_format("lfm2"), {}));
+}
+
+TEST_F(OutputGrammarTest, KnowsWhichSchemasTagsCanExpress) {
+  const auto can_write = [&](const char* format, const std::string& schema) {
+    return can_write_arguments(*find_call_format(format), {}, Json::parse(schema));
+  };
+  const auto with_parameter = [](const std::string& schema) {
+    return cat(R"({"type":"object","$defs":{"U":{"enum":["x"]}},"properties":{"a":)", schema, "}}");
+  };
+  for (const char* schema :
+       {"{}", R"({"type":"string","description":"d"})", R"({"type":["string","null"]})",
+        R"({"type":"integer"})", R"({"anyOf":[{"type":"string"},{"type":"null"}]})", R"({"enum":["x","y"]})",
+        R"({"$ref":"#/$defs/U"})", R"({"type":"array","items":{"type":"string","pattern":"a+"}})",
+        R"({"const":"x"})"})
+    EXPECT_TRUE(can_write("qwen3_coder", with_parameter(schema))) << schema;
+  for (const char* schema : {R"({"type":"string","pattern":"a+"})", R"({"type":"string","maxLength":3})",
+                             R"({"enum":["x<"]})", R"({"enum":["x",5]})", R"({"enum":["x\n"]})",
+                             R"({"anyOf":[{"type":"string","minLength":1},{"type":"null"}]})", "true"})
+    EXPECT_FALSE(can_write("qwen3_coder", with_parameter(schema))) << schema;
+  EXPECT_FALSE(can_write("qwen3_coder", R"({"type":"object","required":["b"],"properties":{"a":{}}})"));
+  EXPECT_FALSE(can_write("qwen3_coder", R"({"type":"object","properties":{"a b":{}}})"));
+  EXPECT_FALSE(can_write("qwen3_coder", R"({"type":"object","minProperties":1})"));
+  EXPECT_TRUE(can_write("qwen3_coder", R"({"type":"object","additionalProperties":false})"));
+  EXPECT_TRUE(can_write("hermes", with_parameter(R"({"type":"string","pattern":"a+"})")));
 }
 
 TEST_F(OutputGrammarTest, ExistsWithinTextWhereNoOtherMarkerBeginsCalls) {
@@ -183,7 +240,8 @@ TEST_F(OutputGrammarTest, ExistsWithinTextWhereNoOtherMarkerBeginsCalls) {
   };
   EXPECT_TRUE(exists("hermes"));
   EXPECT_FALSE(exists("phi4_mini_json")) << "text may begin as the word functools does";
-  EXPECT_FALSE(exists("qwen3_coder"));
+  EXPECT_FALSE(exists("lfm2"));
+  EXPECT_TRUE(exists("qwen3_coder"));
   set_tokens({"<tool_call>", "<|python_tag|>"});
   EXPECT_TRUE(exists("llama3_json"));
   special = false;

@@ -482,7 +482,7 @@ TEST_F(RequestsTest, ConstrainsCallsOfStrictToolsOrRefusesThem) {
   auto spec = chat_with(tools);
   ASSERT_TRUE(spec.ok());
   EXPECT_TRUE(spec->sampling.structured_outputs.has_value());
-  options.formats.calls = find_call_format("qwen3_coder");
+  options.formats.calls = find_call_format("lfm2");
   spec = chat_with(tools);
   ASSERT_FALSE(spec.ok());
   EXPECT_EQ(spec.failure().param, "tools");
@@ -491,10 +491,16 @@ TEST_F(RequestsTest, ConstrainsCallsOfStrictToolsOrRefusesThem) {
 
 TEST_F(RequestsTest, WritesDemandedCallsAsJsonInFormatsWithoutAGrammar) {
   engine.compiles = true;
-  options.formats.calls = find_call_format("qwen3_coder");
-  const auto spec = chat_with(R"("tools":[{"function":{"name":"f"}}],"tool_choice":"required")");
-  ASSERT_TRUE(spec.ok()) << spec.failure().message;
-  EXPECT_EQ(spec->reading->parser.calls->name, "json");
+  const auto format = [&](const char* model, const char* schema) {
+    options.formats.calls = find_call_format(model);
+    const auto spec = chat_with(
+        cat(R"("tools":[{"function":{"name":"f","parameters":)", schema, R"(}}],"tool_choice":"required")"));
+    EXPECT_TRUE(spec.ok()) << spec.failure().message;
+    return spec->reading->parser.calls->name;
+  };
+  EXPECT_EQ(format("lfm2", "{}"), "json");
+  EXPECT_EQ(format("qwen3_coder", "{}"), "qwen3_coder");
+  EXPECT_EQ(format("qwen3_coder", R"({"properties":{"a":{"type":"string","pattern":"a"}}})"), "json");
 }
 
 TEST_F(RequestsTest, RefusesNamesThatTheFormatCannotHave) {
