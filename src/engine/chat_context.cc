@@ -11,14 +11,22 @@
 namespace quire {
 namespace {
 
-Result<std::string> render_with(const ChatTemplate& chat_template, ContentFormat format,
-                                const std::string& how_to_call, ChatRenderOptions options) {
-  if (!how_to_call.empty() && !options.tools.is_null() && !chat_template.uses("tools")) {
-    const bool shows_calls = chat_template.source().find("tool_calls") != std::string::npos;
-    write_tools_as_text(options.messages, options.tools, how_to_call, !shows_calls);
-  }
+Result<std::string> render_fitted(const ChatTemplate& chat_template, ContentFormat format,
+                                  ChatRenderOptions options) {
   if (const Status s = fit_messages(chat_template, format, options); !s.ok()) return s.failure();
   return chat_template.render(options);
+}
+
+Result<std::string> render_with(const ChatTemplate& chat_template, ContentFormat format,
+                                const std::string& how_to_call, ChatRenderOptions options) {
+  if (how_to_call.empty() || options.tools.is_null() || chat_template.uses("tools"))
+    return render_fitted(chat_template, format, std::move(options));
+  if (chat_template.source().find("tool_calls") == std::string::npos) write_calls_as_text(options.messages);
+  ChatRenderOptions for_user = options;
+  write_tools_as_text(options.messages, options.tools, how_to_call);
+  Result<std::string> prompt = render_fitted(chat_template, format, std::move(options));
+  if (prompt.ok() || !write_tools_for_user(for_user.messages, for_user.tools, how_to_call)) return prompt;
+  return render_fitted(chat_template, format, std::move(for_user));
 }
 
 }  // namespace

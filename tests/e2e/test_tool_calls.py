@@ -203,6 +203,16 @@ def test_a_template_that_ignores_tools_shows_them_in_the_system_message(server):
     check_calls(answer["choices"][0]["message"])
 
 
+def test_a_template_that_refuses_system_messages_shows_tools_to_the_user(start_server, tmp_path):
+    template = ("{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system') }}{% endif %}"
+                "{{ m.role }}: {{ m.content }}\n{% endfor %}")
+    (tmp_path / "t.jinja").write_text(template)
+    server = start_server("--chat-template", tmp_path / "t.jinja")
+    answer = ask(server, tools=TOOLS, max_tokens=1, return_token_ids=True)
+    prompt = server.post("/detokenize", json={"tokens": answer["prompt_token_ids"]}).json()["prompt"]
+    assert prompt.startswith("user: You can call these tools:") and prompt.rstrip().endswith(CHAT[0]["content"])
+
+
 @pytest.mark.parametrize("parser, prefix", [("mistral", ""), ("qwen3_xml", "call_"), ("kimi_k2", "functions."), ("pythonic", "call_")])
 def test_a_parser_that_is_named_is_used(start_server, parser, prefix):
     server = start_server("--tool-call-parser", parser, "--reasoning-parser", "none", "--enable-auto-tool-choice")

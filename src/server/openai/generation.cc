@@ -46,6 +46,9 @@ GenerationResponse::GenerationResponse(ServingEngine& engine, GenerationSpec spe
       stop_(std::move(stop)) {
   prompts_.resize(spec_.prompts.size());
   num_unfinished_ = prompts_.size();
+  if (!spec_.reading) return;
+  std::random_device random;
+  salt_ = uint64_t{random()} << 32 | random();
 }
 
 void GenerationResponse::start() {
@@ -90,13 +93,6 @@ void GenerationResponse::begin_response(const std::optional<Failure>& failure) {
   if (failure) return writer_->send(error_response(*failure));
   if (closed_.load()) return;  // the client has disconnected
   choices_.resize(prompts_.size() * static_cast<size_t>(spec_.sampling.n));
-  if (spec_.reading) {
-    std::random_device random;
-    for (Choice& choice : choices_) {
-      const uint64_t salt = uint64_t{random()} << 32 | random();
-      choice.output = std::make_unique<ChatOutput>(*spec_.reading, salt);
-    }
-  }
   if (spec_.stream) begin_stream();
   take_outputs();
 }
@@ -256,6 +252,8 @@ void GenerationResponse::take_delta(size_t prompt, CompletionDelta&& delta, std:
   Choice& choice = choices_[index];
   if (choice.finish_reason != FinishReason::kNone) return;
   if (!choice.echo_done) echo_prompt(prompt, choice);
+  if (spec_.reading && choice.output == nullptr)
+    choice.output = std::make_unique<ChatOutput>(*spec_.reading, salt_ + index * 0xa0761d6478bd642f);
   if (choice.output == nullptr) choice.text += delta.text;
   choice.num_tokens += static_cast<int64_t>(delta.token_ids.size());
   choice.token_ids.insert(choice.token_ids.end(), delta.token_ids.begin(), delta.token_ids.end());

@@ -127,6 +127,7 @@ class GenerationResponse : public std::enable_shared_from_this<GenerationRespons
   std::vector<Prompt> prompts_;
   std::vector<Choice> choices_;
   size_t num_unfinished_ = 0;
+  uint64_t salt_ = 0;       // makes the ids of calls different from those of other responses
   size_t num_entries_ = 0;  // tokens and log-probabilities received so far
   bool streaming_ = false;
 

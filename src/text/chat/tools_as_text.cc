@@ -1,6 +1,9 @@
 #include "text/chat/tools_as_text.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <string_view>
+#include <utility>
 
 #include "base/strings.h"
 
@@ -34,43 +37,83 @@ std::string call_text(const Json& call) {
 }
 
 void write_calls(Json& message) {
-  if (const auto calls = message.find("tool_calls"); calls != message.end()) {
-    std::string text;
-    for (const Json& call : *calls) text += cat(text.empty() ? "" : "\n", call_text(call));
-    message.erase("tool_calls");
-    append_text(message, text);
-  }
-  if (message["role"] != "tool") return;
-  message["role"] = "user";
-  const auto name = message.find("name");
-  const std::string title =
-      name != message.end() && name->is_string() ? cat("Result of ", name->get<std::string>()) : "Result";
-  if (message["content"].is_string()) {
-    message["content"] = cat(title, ":\n", message["content"].get<std::string>());
-  } else {
-    message["content"].insert(message["content"].begin(), Json{{"type", "text"}, {"text", title + ":"}});
-  }
+  const auto calls = message.find("tool_calls");
+  if (calls == message.end()) return;
+  std::string text;
+  for (const Json& call : *calls) text += cat(text.empty() ? "" : "\n", call_text(call));
+  message.erase("tool_calls");
+  append_text(message, text);
 }
 
-}  // namespace
+// The text of a result, with the name of its tool if the message has it.
+std::string result_text(const Json& message) {
+  const auto name = message.find("name");
+  std::string text = name != message.end() && name->is_string()
+                         ? cat("Result of ", name->get<std::string>(), ":")
+                         : "Result:";
+  const auto content = message.find("content");
+  if (content == message.end()) return text;
+  if (content->is_string()) return cat(text, "\n", content->get<std::string>());
+  for (const Json& part : *content)
+    if (part.contains("text") && part["text"].is_string()) text += cat("\n", part["text"].get<std::string>());
+  return text;
+}
 
-void write_tools_as_text(Json& messages, const Json& tools, const std::string& how_to_call, bool calls_too) {
+std::string tools_text(const Json& tools, const std::string& how_to_call) {
   std::string text = "You can call these tools:\n";
   for (const Json& tool : tools) {
     const auto function = tool.find("function");
     text += cat(print(function == tool.end() ? tool : *function), "\n");
   }
-  text += cat("\n", how_to_call);
-  if (calls_too) {
-    for (Json& message : messages) write_calls(message);
-  }
-  const bool has_system =
-      !messages.empty() && (messages[0]["role"] == "system" || messages[0]["role"] == "developer");
-  if (has_system) {
+  return cat(text, "\n", how_to_call);
+}
+
+bool has_role(const Json& messages, std::initializer_list<std::string_view> roles) {
+  if (messages.empty()) return false;
+  const auto& role = messages[0]["role"].get_ref<const std::string&>();
+  return std::find(roles.begin(), roles.end(), role) != roles.end();
+}
+
+}  // namespace
+
+void write_tools_as_text(Json& messages, const Json& tools, const std::string& how_to_call) {
+  const std::string text = tools_text(tools, how_to_call);
+  if (has_role(messages, {"system", "developer"})) {
     append_text(messages[0], text);
   } else {
     messages.insert(messages.begin(), Json{{"role", "system"}, {"content", text}});
   }
+}
+
+bool write_tools_for_user(Json& messages, const Json& tools, const std::string& how_to_call) {
+  if (!has_role(messages, {"user"})) return false;
+  const std::string text = tools_text(tools, how_to_call);
+  Json& content = messages[0]["content"];
+  if (content.is_string()) {
+    content = cat(text, "\n\n", content.get<std::string>());
+  } else {
+    content.insert(content.begin(), Json{{"type", "text"}, {"text", text}});
+  }
+  return true;
+}
+
+void write_calls_as_text(Json& messages) {
+  Json written = Json::array();
+  bool after_result = false;
+  for (Json& message : messages) {
+    const bool is_result = message["role"] == "tool";
+    if (!is_result) {
+      write_calls(message);
+      written.push_back(std::move(message));
+    } else if (after_result) {
+      // Many templates refuse two messages of the user in a row.
+      append_text(written.back(), result_text(message));
+    } else {
+      written.push_back({{"role", "user"}, {"content", result_text(message)}});
+    }
+    after_result = is_result;
+  }
+  messages = std::move(written);
 }
 
 }  // namespace quire
