@@ -51,7 +51,8 @@ Result<SharedSamplingWords> WordTokenizer::tokenize(const SamplingParams& params
   return SharedSamplingWords(std::move(words));
 }
 
-// As in vLLM: the word as it begins a text and as it follows a blank, unless the blank only adds a token.
+// The word as it begins a text and as it follows a blank. The second is left out if the blank only adds a
+// token: the first covers it. (vLLM also leaves it out if the numbers of tokens differ.)
 Status WordTokenizer::add_bad_word(const std::string& word, std::vector<std::vector<TokenId>>& words) const {
   const size_t first = word.find_first_not_of(" \t\r\n\v\f");
   if (first == std::string::npos) {
@@ -60,9 +61,10 @@ Status WordTokenizer::add_bad_word(const std::string& word, std::vector<std::vec
   const std::string text = word.substr(first);
   std::vector<TokenId> plain = tokenizer_->encode(text, false);
   std::vector<TokenId> spaced = tokenizer_->encode(" " + text, false);
-  const bool differs = !plain.empty() && spaced.size() == plain.size() && spaced.front() != plain.front();
+  const bool covered =
+      spaced.size() >= plain.size() && std::equal(plain.rbegin(), plain.rend(), spaced.rbegin());
+  if (!covered) words.push_back(std::move(spaced));
   if (!plain.empty()) words.push_back(std::move(plain));
-  if (differs) words.push_back(std::move(spaced));
   return {};
 }
 
