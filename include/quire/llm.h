@@ -25,7 +25,7 @@ namespace quire {
 struct Logprob {
   TokenId token = -1;
   float logprob = 0.0F;  // natural logarithm
-  int32_t rank = 0;      // 1 = most probable token
+  int32_t rank = 0;      // 1 = most probable token; 0 = of a token that the request named, not known
 };
 
 // One output of a prompt.
@@ -35,7 +35,7 @@ struct Completion {
   std::vector<TokenId> token_ids;
   double cumulative_logprob = 0.0;
   std::vector<std::vector<Logprob>> logprobs;  // per token, the generated one first; empty unless requested
-  std::string finish_reason;                   // stop, length, abort
+  std::string finish_reason;                   // stop, length, abort, repetition
   std::optional<std::string> stop_string;      // the stop string that ended the output
   std::optional<TokenId> stop_token;           // the stop token that ended the output
 };

@@ -20,7 +20,8 @@ std::vector<Logprob> to_logprobs(const PositionLogprobs& position) {
   int32_t rank = 0;
   for (const auto& entry : position.top) {
     ++rank;
-    if (entry.token != position.chosen.token) list.push_back({entry.token, entry.logprob, rank});
+    if (entry.token != position.chosen.token)
+      list.push_back({entry.token, entry.logprob, position.given ? 0 : rank});
   }
   return list;
 }

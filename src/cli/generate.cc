@@ -36,7 +36,8 @@ ordered_json logprobs_json(const std::vector<std::vector<Logprob>>& positions) {
   for (const auto& position : positions) {
     auto entries = ordered_json::array();
     for (const auto& entry : position) {
-      entries.push_back({{"token", entry.token}, {"logprob", entry.logprob}, {"rank", entry.rank}});
+      const ordered_json rank = entry.rank > 0 ? ordered_json(entry.rank) : ordered_json();
+      entries.push_back({{"token", entry.token}, {"logprob", entry.logprob}, {"rank", rank}});
     }
     list.push_back(std::move(entries));
   }

@@ -103,7 +103,7 @@ def test_every_route_is_described_and_served(description, strict):
 
 def test_every_field_that_the_server_reads_is_described(description):
     described = {name for schema in description["components"]["schemas"].values() for name in schema.get("properties", {})}
-    described |= {"include_usage", "continuous_usage_stats", "include_timings"}
+    described |= {"include_usage", "continuous_usage_stats", "include_timings", "max_pattern_size", "min_pattern_size", "min_count"}
     for file in API.glob("*.cc"):
         for name in re.findall(r'(?:fields|inner)\.(?:boolean|integer|integer32|number|text|texts|tokens|object|array|any)\("(\w+)"', file.read_text()):
             assert name in described, f"{file.name}: {name}"

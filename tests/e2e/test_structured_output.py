@@ -100,3 +100,12 @@ def test_what_cannot_be_enforced_is_refused(client, model, fields, where):
 def test_an_output_that_max_tokens_cuts_ends_with_length(client, model):
     answer = client.chat.completions.create(model=model, messages=CHAT, response_format=FORMAT, max_tokens=5)
     assert answer.choices[0].finish_reason == "length"
+
+
+def test_keywords_without_effect_are_named(client, model):
+    schema = {"type": "object", "properties": {"a": {"type": "integer", "colour": "red"}}, "required": ["a"], "additionalProperties": False}
+    for _ in range(2):  # the second time from the cache
+        raw = client.chat.completions.with_raw_response.create(
+            model=model, messages=[{"role": "user", "content": "a"}], max_tokens=20,
+            response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": schema}})
+        assert raw.headers["x-ignored-params"].endswith("/properties/a/colour")

@@ -152,6 +152,42 @@ TEST(SamplingFlags, SetBeamSearch) {
   EXPECT_THROW(sampling_of("--early-stopping=soon"), CLI::ParseError);
 }
 
+TEST(SamplingFlags, SetTheSamplersOfLlamaCpp) {
+  const SamplingParams p = sampling_of(
+      "--typical-p 0.9 --top-n-sigma 1.5 --min-keep 2 --dynatemp-range 0.5 --xtc-probability 0.3 "
+      "--dry-multiplier 0.8 "
+      "--dry-allowed-length 3 --mirostat-mode 2 --samplers top_k;temperature --bad-words cat --bad-words dog "
+      "--logprob-token-ids 5 --repetition-detection={\"max_pattern_size\":9,\"min_count\":3}");
+  EXPECT_FLOAT_EQ(p.typical_p, 0.9F);
+  EXPECT_FLOAT_EQ(p.top_n_sigma, 1.5F);
+  EXPECT_EQ(p.min_keep, 2);
+  EXPECT_FLOAT_EQ(p.dynatemp_range, 0.5F);
+  EXPECT_FLOAT_EQ(p.xtc_probability, 0.3F);
+  EXPECT_FLOAT_EQ(p.dry_multiplier, 0.8F);
+  EXPECT_EQ(p.dry_allowed_length, 3);
+  EXPECT_EQ(p.mirostat_mode, 2);
+  EXPECT_EQ(p.samplers, (std::vector<std::string>{"top_k", "temperature"}));
+  EXPECT_EQ(p.bad_words, (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(p.logprob_token_ids, (std::vector<TokenId>{5}));
+  EXPECT_EQ(p.repetition_detection, (RepetitionDetection{9, 0, 3}));
+  SamplingParams model;
+  model.typical_p = 0.5F;
+  EXPECT_FLOAT_EQ(sampling_of("--min-keep 1", model).typical_p, 0.5F) << "the model's default";
+  EXPECT_THROW(sampling_of("--repetition-detection=5"), Error);
+}
+
+TEST(Prompts, ReadsSamplersFromJsonLines) {
+  std::istringstream in(
+      R"({"prompt": "a", "xtc_probability": 0.5, "samplers": ["xtc"], "bad_words": "cat"})");
+  const auto entries = read_json_prompts(in, "f", {});
+  ASSERT_EQ(entries.size(), 1U);
+  EXPECT_FLOAT_EQ(entries[0].params.xtc_probability, 0.5F);
+  EXPECT_EQ(entries[0].params.samplers, (std::vector<std::string>{"xtc"}));
+  EXPECT_EQ(entries[0].params.bad_words, (std::vector<std::string>{"cat"}));
+  std::istringstream wrong(R"({"prompt": "a", "min_keep": "many"})");
+  EXPECT_THROW(read_json_prompts(wrong, "f", {}), Error);
+}
+
 TEST(Prompts, ReadsBeamSearchFromJsonLines) {
   std::istringstream in(
       R"({"prompt": "a", "use_beam_search": true, "best_of": 4, "n": 2, "early_stopping": true})"
