@@ -26,7 +26,7 @@ struct ApiOptions {
   bool force_include_usage = false;          // every stream ends with its usage
   bool tokens_as_ids = false;                // default of return_tokens_as_token_ids
   Json default_chat_template_kwargs = Json::object();  // variables that a request does not set
-  DetectedFormat formats;                    // formats of reasoning and tool calls
+  DetectedFormat formats;                              // formats of reasoning and tool calls
 };
 
 // The fields of a request that identify and order it.

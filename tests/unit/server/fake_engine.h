@@ -14,7 +14,7 @@
 
 namespace quire {
 
-// What the fake engine compiles; it never runs.
+// The constraint that the fake engine compiles; it never runs.
 struct NoConstraint final : OutputConstraint {
   std::unique_ptr<ConstraintState> start() const override { return nullptr; }
   size_t memory() const override { return 0; }
