@@ -160,20 +160,20 @@ def keep_surprise(logits, case):
 def penalize_repetitions(logits, case):
     """DRY: for each token, the longest run of last tokens that preceded it once."""
     params = case["params"]
-    text = case["prompt"] + case["output"]
+    whole = case["prompt"] + case["output"]
     last_n = params.get("dry_penalty_last_n", -1)
     if last_n == 0:
         return
-    text = text[-last_n:] if last_n > 0 else text
+    text = whole[-last_n:] if last_n > 0 else whole
     allowed = params.get("dry_allowed_length", 2)
     if len(text) <= allowed:
         return
     limit = len(text)  # the number of tokens after the last breaker
     breakers = [[token] for token in case["breaker_tokens"]] + case["breaker_splits"]
-    for begin in range(len(text)):
+    for begin in range(len(whole)):
         for breaker in breakers:
-            if text[begin : begin + len(breaker)] == breaker:
-                limit = min(limit, len(text) - begin - len(breaker))
+            if whole[begin : begin + len(breaker)] == breaker:
+                limit = min(limit, len(whole) - begin - len(breaker))
     longest = {}
     for place in range(1, len(text)):
         length = 0

@@ -11,7 +11,7 @@
 namespace quire {
 namespace {
 
-constexpr size_t kMaxKept = 16;        // sets of sequence breakers
+constexpr size_t kMaxKept = 4;         // sets of sequence breakers
 constexpr size_t kMaxRestTokens = 20;  // tokens of the rest of a split breaker, as in llama.cpp
 
 // How a token overlaps a text: it contains the text, or it ends with the first `begun` bytes of it.

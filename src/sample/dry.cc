@@ -7,6 +7,8 @@
 namespace quire {
 namespace {
 
+constexpr size_t kMaxRestTokens = 20;  // WordTokenizer makes no longer ones, as llama.cpp
+
 // The tokens from the last one backwards.
 class Reversed {
  public:
@@ -17,34 +19,6 @@ class Reversed {
  private:
   std::span<const TokenId> history_;
 };
-
-// The number of tokens of the longest breaker that begins with the token `index` places before the last one:
-// 0 = the token itself is or contains a breaker, n = the n tokens after it complete one; -1 = none begins.
-int32_t breaker_at(const SequenceBreakers& breakers, const Reversed& tokens, size_t index) {
-  const TokenId head = tokens[index];
-  int32_t longest = std::binary_search(breakers.tokens.begin(), breakers.tokens.end(), head) ? 0 : -1;
-  auto split =
-      std::lower_bound(breakers.splits.begin(), breakers.splits.end(), head,
-                       [](const SequenceBreakers::Split& s, TokenId token) { return s.head < token; });
-  for (; split != breakers.splits.end() && split->head == head; ++split) {
-    const std::vector<TokenId>& rest = split->rest;
-    if (rest.size() > index || static_cast<int32_t>(rest.size()) <= longest) continue;
-    bool equal = true;
-    for (size_t i = 0; i < rest.size() && equal; ++i) equal = tokens[index - 1 - i] == rest[i];
-    if (equal) longest = static_cast<int32_t>(rest.size());
-  }
-  return longest;
-}
-
-// The number of tokens after the last sequence breaker.
-size_t longest_repetition(const SequenceBreakers* breakers, const Reversed& tokens) {
-  if (breakers == nullptr) return tokens.size();
-  for (size_t i = 0; i < tokens.size(); ++i) {
-    const int32_t length = breaker_at(*breakers, tokens, i);
-    if (length >= 0) return i - static_cast<size_t>(length);
-  }
-  return tokens.size();
-}
 
 // lengths[k]: how many tokens before the k-th last one are equal to the last tokens, itself included (the Z
 // function of the reversed tokens, in linear time). lengths[0] is not set.
@@ -67,12 +41,28 @@ void measure(const Reversed& tokens, std::vector<int32_t>& lengths) {
 
 }  // namespace
 
-void find_repetitions(std::span<const TokenId> history, const SequenceBreakers* breakers, int32_t min_length,
-                      std::vector<int32_t>& scratch, std::vector<Repetition>& found) {
+bool ends_with_breaker(std::span<const TokenId> history, const SequenceBreakers& breakers) {
+  if (history.empty()) return false;
+  if (std::binary_search(breakers.tokens.begin(), breakers.tokens.end(), history.back())) return true;
+  if (breakers.splits.empty()) return false;
+  const auto before = [](const SequenceBreakers::Split& split, TokenId token) { return split.head < token; };
+  for (size_t length = 1; length <= kMaxRestTokens && length < history.size(); ++length) {
+    const std::span<const TokenId> rest = history.last(length);
+    const TokenId head = history[history.size() - length - 1];
+    auto split = std::lower_bound(breakers.splits.begin(), breakers.splits.end(), head, before);
+    for (; split != breakers.splits.end() && split->head == head; ++split) {
+      if (std::equal(split->rest.rbegin(), split->rest.rend(), rest.rbegin(), rest.rend())) return true;
+    }
+  }
+  return false;
+}
+
+void find_repetitions(std::span<const TokenId> history, int32_t max_length, const SequenceBreakers* breakers,
+                      int32_t min_length, std::vector<int32_t>& scratch, std::vector<Repetition>& found) {
   found.clear();
   if (static_cast<int64_t>(history.size()) <= min_length) return;
   const Reversed tokens(history);
-  const auto limit = static_cast<int32_t>(longest_repetition(breakers, tokens));
+  const int32_t limit = std::min(max_length, static_cast<int32_t>(history.size()));
   if (limit < min_length) return;
   measure(tokens, scratch);
   for (size_t k = 1; k < tokens.size(); ++k) {

@@ -79,8 +79,8 @@ void LogitEdits::apply_dry(const SamplingState& state, SamplerBuffers& buffers) 
     history = history.last(static_cast<size_t>(params.dry_penalty_last_n));
   }
   const SamplingWords* words = state.rules().words.get();
-  find_repetitions(history, words != nullptr ? words->breakers.get() : nullptr, params.dry_allowed_length,
-                   buffers.lengths, buffers.repetitions);
+  find_repetitions(history, state.since_breaker(), words != nullptr ? words->breakers.get() : nullptr,
+                   params.dry_allowed_length, buffers.lengths, buffers.repetitions);
   for (const Repetition& found : buffers.repetitions) {
     if (found.token < 0 || static_cast<size_t>(found.token) >= logits_.size()) continue;
     const float logit = logits_[static_cast<size_t>(found.token)];

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sample/dry.h"
+
 namespace quire {
 namespace {
 
@@ -63,6 +65,7 @@ SamplingState::SamplingState(std::shared_ptr<const SamplingRules> rules, std::sp
   if (rules_->has_dry) {
     history_.assign(prompt.begin(), prompt.end());
     num_prompt_ = history_.size();
+    for (size_t i = 1; i <= num_prompt_; ++i) count_since_breaker(prompt.first(i));
   }
   if (rules_->has_penalties && params().repetition_penalty != 1.0F) {
     for (const TokenId token : prompt) {
@@ -76,12 +79,21 @@ SamplingState::SamplingState(std::shared_ptr<const SamplingRules> rules, std::sp
 void SamplingState::append(TokenId token, float surprise) {
   ++num_generated_;
   if (rules_->has_dry || rules_->has_long_words) history_.push_back(token);
+  if (rules_->has_dry) count_since_breaker(history_);
   if (params().mirostat_mode != 0) {
     max_surprise_ -= double{params().mirostat_eta} * (double{surprise} - double{params().mirostat_tau});
   }
   if (rules_->has_penalties && token >= 0 && token < vocab_size_) {
     counts_.add_output(token);
   }
+}
+
+// Once per token, so that a step does not search the whole history.
+void SamplingState::count_since_breaker(std::span<const TokenId> history) {
+  const SamplingWords* words = rules_->words.get();
+  const bool ends =
+      words != nullptr && words->breakers != nullptr && ends_with_breaker(history, *words->breakers);
+  since_breaker_ = ends ? 0 : since_breaker_ + 1;
 }
 
 SamplingState SamplingState::fork(int32_t sample_index) const {

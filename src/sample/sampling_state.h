@@ -57,6 +57,8 @@ class SamplingState {
   // Prompt and output, and the output alone; empty unless a sampler needs them.
   std::span<const TokenId> history() const { return history_; }
   std::span<const TokenId> output() const { return std::span(history_).subspan(num_prompt_); }
+  // DRY: the number of tokens after the last sequence breaker.
+  int32_t since_breaker() const { return since_breaker_; }
   // Mirostat: the surprise in bits of the least likely token that may be drawn next.
   double max_surprise() const { return max_surprise_; }
   uint64_t seed() const { return seed_; }
@@ -64,10 +66,13 @@ class SamplingState {
   int32_t vocab_size() const { return vocab_size_; }
 
  private:
+  void count_since_breaker(std::span<const TokenId> history);
+
   std::shared_ptr<const SamplingRules> rules_;
   TokenCounts counts_;
   std::vector<TokenId> history_;
   size_t num_prompt_ = 0;  // tokens of the prompt in history_
+  int32_t since_breaker_ = 0;
   double max_surprise_ = 0.0;
   uint64_t seed_ = 0;
   int32_t sample_index_ = 0;

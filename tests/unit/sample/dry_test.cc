@@ -7,6 +7,7 @@
 #include <limits>
 #include <map>
 #include <random>
+#include <span>
 #include <vector>
 
 namespace quire {
@@ -21,7 +22,12 @@ std::vector<std::pair<TokenId, int32_t>> repetitions(const std::vector<TokenId>&
                                                      const SequenceBreakers* breakers = nullptr) {
   std::vector<int32_t> scratch;
   std::vector<Repetition> found;
-  find_repetitions(history, breakers, min_length, scratch, found);
+  int32_t since_breaker = 0;
+  for (size_t i = 1; i <= history.size(); ++i) {
+    const auto past = std::span(history).first(i);
+    since_breaker = breakers != nullptr && ends_with_breaker(past, *breakers) ? 0 : since_breaker + 1;
+  }
+  find_repetitions(history, since_breaker, breakers, min_length, scratch, found);
   std::vector<std::pair<TokenId, int32_t>> pairs;
   for (const Repetition& one : found) pairs.emplace_back(one.token, one.length);
   return pairs;
@@ -52,6 +58,9 @@ TEST(Dry, RepetitionsDoNotCrossBreakers) {
   breakers.splits = {{1, {8}}, {1, {2, 3}}};
   EXPECT_THAT(repetitions({1, 2, 3, 4, 9, 1, 2, 3}, 1, &breakers), IsEmpty());
   EXPECT_THAT(repetitions({1, 2, 3, 5, 4, 9, 1, 2, 3, 5}, 1, &breakers), ElementsAre(Pair(4, 1)));
+  // The breaker that ends last counts, also if a shorter one stands in it.
+  breakers.tokens = {2};
+  EXPECT_THAT(repetitions({2, 3, 4, 9, 1, 2, 3}, 1, &breakers), IsEmpty());
 }
 
 TEST(Dry, MatchesTheDefinitionForRandomTexts) {
