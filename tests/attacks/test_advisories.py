@@ -15,7 +15,7 @@
     tensors in requests                         test_tensors_are_refused
     numbers out of range                        test_request_fields.py
     one request's error ends the engine         test_a_failing_request_does_not_change_others, engine_failure_test
-    expressions that explode                    test_cost.py (tokenizers); structured output and tool parsers do not exist
+    expressions that explode                    test_cost.py (tokenizers), automaton_test (grammar); parsers of tool calls use none
     metric labels made by clients               test_metrics_do_not_grow_with_odd_requests
     decoding without bounds                     test_ids_are_detokenized_off_the_http_threads
     media decoders                              does not apply: images, audio and video are refused, test_the_server_opens_no_connections
@@ -270,16 +270,21 @@ def test_a_failing_request_does_not_change_others(target):
         assert [f.result() for f in good] == alone
 
 
-# Tools, whose calls are not parsed.
+# Calls of tools that the request does not offer.
 
-def test_tools_are_refused_unless_none_may_be_called(target):
-    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
-    for choice in ({}, {"tool_choice": "auto"}, {"tool_choice": "required"}, {"tool_choice": {"type": "function", "function": {"name": "f"}}}):
-        response = post(target, "/v1/chat/completions", {**CHAT, "tools": tools, **choice})
-        assert response.status_code == 400, choice
-        assert response.json()["error"]["param"] == "tools"
+def test_calls_name_tools_of_the_request_only(target):
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}, "additionalProperties": False}}}]
+    chat = {**CHAT, "max_tokens": 60, "tools": tools}
+    for choice in ("required", {"type": "function", "function": {"name": "f"}}):
+        response = post(target, "/v1/chat/completions", {**chat, "tool_choice": choice})
+        assert response.status_code == 200, choice
+        calls = response.json()["choices"][0]["message"]["tool_calls"]
+        assert {call["function"]["name"] for call in calls} == {"f"}, choice
+    unknown = post(target, "/v1/chat/completions", {**chat, "tool_choice": {"type": "function", "function": {"name": "g"}}})
+    assert unknown.status_code == 400 and unknown.json()["error"]["param"] == "tool_choice"
     for fields in ({"tools": tools, "tool_choice": "none"}, {"tools": []}, {"tools": None}):
-        assert post(target, "/v1/chat/completions", {**CHAT, **fields}).status_code == 200, fields
+        message = post(target, "/v1/chat/completions", {**CHAT, **fields}).json()["choices"][0]["message"]
+        assert "tool_calls" not in message, fields
 
 
 # Metric labels made of what clients send.

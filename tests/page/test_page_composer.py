@@ -104,7 +104,7 @@ def test_probabilities_of_alternatives_are_shown_under_the_pointer(chat):
 
 def test_icons_have_labels_and_controls_are_aligned(chat):
     foot = chat.page.locator(".sidebar-foot .icon-button")
-    assert [text.strip() for text in foot.all_inner_texts()] == ["Theme", "Export", "Import", "Keyboard"]
+    expect(foot).to_have_text(["Theme", "Export", "Import", "Keyboard"])
     for button in foot.all():
         icon, label = button.locator("svg").bounding_box(), button.locator("span").bounding_box()
         assert label["y"] >= icon["y"] + icon["height"] - 1, "below the icon"
