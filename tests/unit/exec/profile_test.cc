@@ -60,8 +60,8 @@ TEST(OpProfile, RecordsExpertsAndRouters) {
   EXPECT_EQ(without.append(prompt, 5), with.append(prompt, 5));
   std::set<std::string_view> names;
   for (const ProfileEvent& event : profile.events()) names.insert(event.name);
-  for (const char* name : {"router", "route experts", "gather rows", "expert up", "expert down",
-                           "shared expert up", "shared expert gate", "combine experts", "mlp up"})
+  for (const char* name : {"router", "route experts", "expert up", "expert down", "shared expert up",
+                           "shared expert gate", "combine experts", "mlp up"})
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
