@@ -44,12 +44,12 @@ void multiply_step(W w0, W w1, const int32_t* x, typename D::I (&sum)[kRows][2])
 // cache, so the runs of the first block prefetch the next panel, a part each.
 enum IntPrefetch : int { kPrefetchNothing, kPrefetchOwn, kPrefetchNext };
 
+// kPrefetchNext: bytes prefetched per line of weights and per group header. Nothing else is a member: a
+// larger struct costs the products of many rows up to a third of their time (GCC 12).
 struct IntAhead {
-  WeightPrefetch own = {};  // kPrefetchOwn
-  // kPrefetchNext: memory, and bytes prefetched per line of weights and per group header.
-  const uint8_t* at = nullptr;
-  int64_t of_line = 0;
-  int64_t of_header = 0;
+  const uint8_t* at;
+  int64_t of_line;  // in bytes
+  int64_t of_header;
 
   void prefetch(int64_t bytes) {
     // The adjacent-line prefetcher fetches the second line of a pair if the memory system is otherwise idle.
@@ -61,9 +61,9 @@ struct IntAhead {
 inline IntAhead int_ahead(const IntLinearArgs& a, int64_t panel, int64_t run, int64_t runs) {
   // a.next is an int4 panel. a.panel_bytes is the size of a panel after conversion to int8, twice as large.
   if (a.next != nullptr)
-    return {{}, reinterpret_cast<const uint8_t*>(a.next) + run * (a.panel_bytes / 2 / runs), 64 / runs, 0};
+    return {reinterpret_cast<const uint8_t*>(a.next) + run * (a.panel_bytes / 2 / runs), 64 / runs, 0};
   const auto* next = reinterpret_cast<const uint8_t*>(a.weights + (panel + 1) * a.panel_bytes);
-  return {{}, next + run * (a.panel_bytes / runs), 128 / runs, a.header_bytes / runs};
+  return {next + run * (a.panel_bytes / runs), 128 / runs, a.header_bytes / runs};
 }
 
 // kPrefetchOwn: prefetches each line.
@@ -76,7 +76,7 @@ __attribute__((always_inline)) inline void prefetch_own(const void* begin, int64
 template <IntPrefetch kPrefetch>
 __attribute__((always_inline)) inline void prefetch_header(const IntLinearArgs& a, const std::byte* group,
                                                            IntAhead& ahead) {
-  if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(group, a.header_bytes, ahead.own);
+  if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(group, a.header_bytes, a.prefetch);
   if constexpr (kPrefetch == kPrefetchNext) ahead.prefetch(ahead.of_header);
 }
 
@@ -85,11 +85,12 @@ __attribute__((always_inline)) inline void prefetch_header(const IntLinearArgs& 
 template <class D, int kKind, int kRows, IntPrefetch kPrefetch>
 __attribute__((always_inline)) inline void multiply_unit(const uint8_t* codes, int64_t steps,
                                                          const int32_t* x, int64_t stride,
-                                                         typename D::I (&sum)[kRows][2], IntAhead& ahead) {
+                                                         typename D::I (&sum)[kRows][2],
+                                                         const WeightPrefetch& own, IntAhead& ahead) {
   using I = typename D::I;
   constexpr int kNext = D::kLanes * 4;
   const auto prefetch_line = [&](const uint8_t* line) __attribute__((always_inline)) {
-    if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(line, 2 * kNext, ahead.own);
+    if constexpr (kPrefetch == kPrefetchOwn) prefetch_own(line, 2 * kNext, own);
     if constexpr (kPrefetch == kPrefetchNext) ahead.prefetch(ahead.of_line);
   };
   // With few rows, two sums per result, so that consecutive products do not wait for each other.
@@ -159,6 +160,7 @@ void multiply_int(const IntLinearArgs& a, const IntBlock& at, int64_t first, int
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) acc[r][0] = acc[r][1] = V::narrow_zero();
   const std::byte* group = a.weights + panel * a.panel_bytes;
+  const WeightPrefetch own = a.prefetch;
   const auto* x = reinterpret_cast<const int32_t*>(a.in.codes + at.row * a.in.depth) + first;
   const float* x_scales = a.in.scales + at.row * a.in.num_units + first;
   const int32_t* x_sums = a.in.sums + at.row * a.in.num_units + first;
@@ -186,7 +188,7 @@ void multiply_int(const IntLinearArgs& a, const IntBlock& at, int64_t first, int
           }
         }
       }
-      multiply_unit<D, kKind, kRows, kPrefetch>(codes, steps, x, at.rows, sum, ahead);
+      multiply_unit<D, kKind, kRows, kPrefetch>(codes, steps, x, at.rows, sum, own, ahead);
       // Loaded for each exact-accumulation block: products need all but two or three of the registers.
       N scales[2];
       if constexpr (kKind != kInt8Rows) load_scales<D, kKind>(group, lane, scales);
@@ -231,6 +233,7 @@ void multiply_two_level(const IntLinearArgs& a, const IntBlock& at, int64_t firs
   using N = typename V::Narrow;
   alignas(64) float acc[kRows][2][D::kLanes] = {};
   const std::byte* group = a.weights + panel * a.panel_bytes;
+  const WeightPrefetch own = a.prefetch;
   const auto* x = reinterpret_cast<const int32_t*>(a.in.codes + at.row * a.in.depth) + first;
   const float* x_scales = a.in.scales + at.row * a.in.num_units + first;
   const int32_t* x_sums = a.in.sums + at.row * a.in.num_units + first;
@@ -247,7 +250,7 @@ void multiply_two_level(const IntLinearArgs& a, const IntBlock& at, int64_t firs
       I sum[kRows][2];
       QUIRE_UNROLL
       for (int r = 0; r < kRows; ++r) sum[r][0] = sum[r][1] = D::set1(x_sums[r]);
-      multiply_unit<D, kInt4, kRows, kPrefetch>(codes, steps, x, at.rows, sum, ahead);
+      multiply_unit<D, kInt4, kRows, kPrefetch>(codes, steps, x, at.rows, sum, own, ahead);
       const N factor[2] = {D::to_float(D::load_i8(second_level_scales)),
                            D::to_float(D::load_i8(second_level_scales + D::kLanes))};
       QUIRE_UNROLL
@@ -321,8 +324,7 @@ void linear_int(const IntLinearArgs& a, const IntBlock& at, int64_t panel) {
   for (int64_t i = 0; i < runs; ++i) {
     const int64_t first = at.rows * i / runs;
     // Computed only if needed: its divisions take as long as several products.
-    const IntAhead ahead =
-        prefetch == kPrefetchNext ? int_ahead(a, panel, i, runs) : IntAhead{.own = a.prefetch};
+    const IntAhead ahead = prefetch == kPrefetchNext ? int_ahead(a, panel, i, runs) : IntAhead{};
     multiply_run<D, kKind, D::kIntRows>(a, at, first, at.rows * (i + 1) / runs - first, panel, prefetch,
                                         ahead);
   }
