@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 
+#include "base/split.h"
 #include "base/strings.h"
 #include "cli/foreign_flags.h"
 #include "cli/model_argument.h"
@@ -300,7 +301,7 @@ class Translator {
     std::vector<std::string> others;
     for (const Origin origin : {Origin::kVllm, Origin::kLlamaCpp, Origin::kOllama}) {
       for (const ForeignFlag& row : foreign_flags(origin)) {
-        for (std::string& other : words_of(row.names)) {
+        for (std::string& other : split_text(row.names, " ")) {
           if (other.starts_with("--")) others.push_back(std::move(other));
         }
       }

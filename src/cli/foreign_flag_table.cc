@@ -585,16 +585,6 @@ std::span<const ForeignValueName> foreign_values() {
   return kForeignValues;
 }
 
-std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(' '), text.size());
-    if (end > 0) words.emplace_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return words;
-}
-
 bool has_word(std::string_view words, std::string_view word) {
   while (!words.empty()) {
     const size_t end = std::min(words.find(' '), words.size());

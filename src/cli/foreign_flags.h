@@ -7,9 +7,7 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 namespace quire::cli {
 
@@ -56,8 +54,7 @@ std::span<const ForeignValueName> foreign_values();
 // The row of a flag for a command; null if there is none. Rows for some commands precede those for all.
 const ForeignFlag* find_foreign_flag(std::string_view name, std::string_view command);
 
-// Words that are separated by spaces, and whether a text has one.
-std::vector<std::string> words_of(std::string_view text);
+// Whether `words`, separated by spaces, has this word.
 bool has_word(std::string_view words, std::string_view word);
 
 }  // namespace quire::cli

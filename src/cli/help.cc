@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/split.h"
 #include "base/strings.h"
 #include "cli/foreign_flags.h"
 #include "cli/terminal.h"
@@ -96,7 +97,7 @@ std::string command_list(const CommandReference& command, const std::string& nam
   const auto groups = help_groups();
   for (const HelpGroup& group : groups) {
     std::vector<Row> rows;
-    for (const std::string& word : words_of(group.commands)) {
+    for (const std::string& word : split_text(group.commands, " ")) {
       const auto found = std::ranges::find(command.subcommands, word, &CommandReference::name);
       if (found != command.subcommands.end()) rows.push_back(command_row(*found));
     }
@@ -136,7 +137,7 @@ std::string main_flags(const CommandReference& command, const std::string& name,
         rows.push_back(row_of(*flag));
     }
   } else {
-    for (const std::string& word : words_of(help->flags)) {
+    for (const std::string& word : split_text(help->flags, " ")) {
       const auto found =
           std::ranges::find_if(flags, [&](const FlagReference* f) { return has_name(*f, word); });
       if (found != flags.end()) rows.push_back(row_of(**found));
@@ -198,7 +199,7 @@ std::string name_within_program(const CLI::App& app) {
 std::string wrapped(std::string_view text, int width, int indent) {
   std::string out;
   int used = indent;
-  for (const std::string& word : words_of(text)) {
+  for (const std::string& word : split_text(text, " ")) {
     const int columns = display_width(word);
     if (used > indent && used + 1 + columns > width) {
       out += "\n" + std::string(static_cast<size_t>(indent), ' ');

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/split.h"
 #include "base/strings.h"
 #include "server/openai/sampler_fields.h"
 
@@ -72,19 +73,6 @@ CLI::Option* add_flag(CLI::App& command, SamplingChanges& changes, const Flag<T>
       flag.help);
 }
 
-std::vector<std::string> split_names(const std::string& text) {
-  std::vector<std::string> names;
-  std::string name;
-  for (const char c : text + ";") {
-    if (c != ';' && c != ',') {
-      name += c;
-    } else if (!name.empty()) {
-      names.push_back(std::exchange(name, {}));
-    }
-  }
-  return names;
-}
-
 RepetitionDetection parse_repetition_detection(const std::string& text) {
   const Json object = Json::parse(text, nullptr, false);
   if (!object.is_object()) {
@@ -109,7 +97,7 @@ void add_sampler_flags(CLI::App& command, SamplingChanges& changes, const std::s
           "--samplers",
           [&changes](const std::string& text) {
             changes.push_back(
-                [names = split_names(text)](SamplingParams& params) { params.samplers = names; });
+                [names = split_text(text, ";,")](SamplingParams& params) { params.samplers = names; });
           },
           "Samplers to apply, in this order, separated by semicolons: penalties, dry, top_n_sigma, top_k, "
           "typ_p, top_p, min_p, xtc, temperature (docs/sampling.md)")

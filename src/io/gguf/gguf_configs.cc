@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/split.h"
 #include "base/strings.h"
 #include "io/gguf/gguf_end_tokens.h"
 #include "io/gguf/gguf_fields.h"
@@ -325,21 +326,6 @@ json gguf_config(const GgufModel& model, const GgufArch& arch) {
   return config;
 }
 
-namespace {
-
-// "top_k;temperature"
-json split_names(std::string_view text) {
-  json names = json::array();
-  while (!text.empty()) {
-    const size_t end = std::min(text.find(';'), text.size());
-    if (end > 0) names.push_back(std::string(text.substr(0, end)));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return names;
-}
-
-}  // namespace
-
 json gguf_generation_config(const GgufModel& model) {
   const GgufFile& file = model.file();
   json config = json::object();
@@ -358,7 +344,7 @@ json gguf_generation_config(const GgufModel& model) {
   if (const auto top_k = file.integer("general.sampling.top_k")) config["top_k"] = *top_k;
   if (const auto mode = file.integer("general.sampling.mirostat")) config["mirostat"] = *mode;
   if (const auto names = file.text("general.sampling.sequence")) {
-    config["samplers"] = split_names(*names);
+    config["samplers"] = split_text(*names, ";");  // "top_k;temperature"
   }
   return config;
 }

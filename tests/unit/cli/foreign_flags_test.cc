@@ -12,6 +12,7 @@
 #include <set>
 #include <sstream>
 
+#include "base/split.h"
 #include "cli/command_line.h"
 #include "cli/commands.h"
 #include "cli/reference/command_reference.h"
@@ -72,7 +73,7 @@ TEST_F(ForeignFlags, HaveCompleteRows) {
       if (is_same) {
         EXPECT_TRUE(all_.contains(std::string(row.here.substr(0, row.here.find('='))))) << row.here;
       }
-      for (const std::string& command : words_of(row.commands))
+      for (const std::string& command : split_text(row.commands, " "))
         EXPECT_TRUE(flags_.contains(command) || command == "bench") << command;
       if (row.value == ForeignValue::kOptional && row.action == ForeignAction::kIgnored) {
         EXPECT_FALSE(row.harmless.empty()) << row.names;
@@ -109,7 +110,7 @@ TEST_F(ForeignFlags, AreRemovedOnceTheServerHasThem) {
   for (const Origin origin : kOrigins) {
     for (const ForeignFlag& row : foreign_flags(origin)) {
       if (!row.commands.empty() || row.action == ForeignAction::kSame) continue;
-      for (const std::string& name : words_of(row.names))
+      for (const std::string& name : split_text(row.names, " "))
         EXPECT_FALSE(flags_["serve"].contains(name))
             << name << " is a flag of quire serve: remove it from the table";
     }
@@ -120,8 +121,9 @@ TEST_F(ForeignFlags, AreNamedOncePerOrigin) {
   for (const Origin origin : kOrigins) {
     std::set<std::string> seen;
     for (const ForeignFlag& row : foreign_flags(origin)) {
-      for (const std::string& name : words_of(row.names)) {
-        const auto commands = row.commands.empty() ? std::vector<std::string>{""} : words_of(row.commands);
+      for (const std::string& name : split_text(row.names, " ")) {
+        const auto commands =
+            row.commands.empty() ? std::vector<std::string>{""} : split_text(row.commands, " ");
         for (const std::string& command : commands)
           EXPECT_TRUE(seen.insert(name + " " + command).second) << name;
       }
@@ -176,7 +178,8 @@ TEST_F(ForeignFlags, AreAllDocumented) {
     const auto found = flags_in(page_of(origin));
     const std::set<std::string> documented(found.begin(), found.end());
     for (const ForeignFlag& row : foreign_flags(origin)) {
-      for (const std::string& name : words_of(row.names)) EXPECT_TRUE(documented.contains(name)) << name;
+      for (const std::string& name : split_text(row.names, " "))
+        EXPECT_TRUE(documented.contains(name)) << name;
     }
     // Flags without effect are in one list.
     const std::string page = page_of(origin);
