@@ -38,8 +38,8 @@ void report_inputs(const OpProfile::InputListener& listener, const ops::GroupedL
     }
     std::vector<float> rows(static_cast<size_t>((end - begin) * w->k));
     const TensorView x = make_view(rows.data(), DType::kF32, {end - begin, w->k});
-    for (int64_t t = begin; t < end; ++t)
-      std::copy_n(op.x.row<float>(op.rows[static_cast<size_t>(t)]), w->k, x.row<float>(t - begin));
+    const auto of_group = op.rows.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin));
+    run_reference({}, ops::GatherRows{.out = x, .x = op.x, .rows = of_group});
     listener(x, *w);
   }
 }

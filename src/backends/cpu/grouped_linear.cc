@@ -1,7 +1,6 @@
 // Products with several matrices, on the thread pool: all products of few rows in two parallel loops, one
 // over their activations and one over their panels. The others occupy all threads and run one after another.
 #include <algorithm>
-#include <cstring>
 #include <span>
 
 #include "backends/cpu/drivers.h"
@@ -35,12 +34,8 @@ void multiply_alone(const CpuKernels& kernels, const OpContext& ctx, const Small
   for (int64_t first = 0; first < product.m(); first += room.max_rows) {
     const int64_t rows = std::min(room.max_rows, product.m() - first);
     const TensorView x = make_view(room.begin, DType::kF32, Shape{rows, k});
-    parallel_ranges(ctx, rows, row_grain(k), [&](int64_t begin, int64_t end, int) {
-      for (int64_t r = begin; r < end; ++r) {
-        std::memcpy(x.row<float>(r), product.x.row<float>(product.row(first + r)),
-                    static_cast<size_t>(k) * sizeof(float));
-      }
-    });
+    const std::span<const int32_t> indices(product.rows + first, static_cast<size_t>(rows));
+    ops::run_reference(ctx, ops::GatherRows{.out = x, .x = product.x, .rows = indices});
     run(kernels, rest,
         ops::Linear{.out = row_slice(product.out, first, first + rows), .x = x, .w = product.w});
   }
@@ -65,18 +60,12 @@ void multiply_placed(const CpuKernels& kernels, const OpContext& ctx, std::span<
                       form_of(product).prepare(kernels, product, at.memory);
                     }
                   });
-  // Ranges are long, because each starts with a cache miss, and shorter towards the end, so that all threads
-  // finish together.
-  constexpr int64_t kRangeCost = 131072;
-  constexpr int64_t kRunBytes = 1 << 20;
   const int64_t all_panels = (w.n + kPanel - 1) / kPanel;
   const int64_t panels =
       panels_to_cut({.m = 0, .n = w.n, .k = 0, .panel_bytes = 0, .gated = w.gate.has_value()});
   const int64_t panel_bytes = std::max<int64_t>(1, static_cast<int64_t>(w.data.size()) / all_panels);
-  const int64_t min_run = kRangeCost / (mean_rows * kPanel * w.k);
-  const int64_t run = std::min(kRunBytes / panel_bytes, count * panels / (16 * num_threads(ctx)));
   parallel_ranges(
-      ctx, count * panels, std::max({int64_t{1}, min_run, run}),
+      ctx, count * panels, few_rows_run(ctx, mean_rows, w.k, panel_bytes, count * panels),
       [&](int64_t begin, int64_t end, int) {
         while (begin < end) {
           const Placed& at = placed[static_cast<size_t>(begin / panels)];

@@ -94,16 +94,23 @@ void each_panel(const Blocks& blocks, const ProductSize& size, int64_t begin, in
   }
 }
 
+// Calls kernel(block, panel) for some blocks and panels.
+template <class F>
+void each_block_of(const Blocks& blocks, const IntBlocks& some, int64_t panel, int64_t panel_end,
+                   F&& kernel) {
+  for (; panel < panel_end; ++panel) {
+    for (int64_t b = 0; b < some.num; ++b)
+      kernel(IntBlock{blocks.first(some.first + b), blocks.size(some.first + b), b, some.num}, panel);
+  }
+}
+
 // Calls kernel(block, panel) for all blocks and panels.
 template <class F>
 void each_block(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
                 const ProductSize& size, int64_t element_bytes, F&& kernel) {
   each_chunk(ctx, kernels, blocks, size, element_bytes,
-             [&](const IntBlocks& of, int64_t panel, int64_t panel_end, int) {
-               for (; panel < panel_end; ++panel) {
-                 for (int64_t b = 0; b < of.num; ++b)
-                   kernel(IntBlock{blocks.first(of.first + b), blocks.size(of.first + b), b, of.num}, panel);
-               }
+             [&](const IntBlocks& some, int64_t panel, int64_t panel_end, int) {
+               each_block_of(blocks, some, panel, panel_end, kernel);
              });
 }
 

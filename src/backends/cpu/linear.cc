@@ -124,24 +124,8 @@ size_t linear_workspace_bytes(const CpuKernels& kernels) {
 
 namespace {
 
-// All rows and columns of one product, on the thread pool.
-void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs& args,
-              const WeightFormat& format, int64_t m) {
-  const auto kernel =
-      (format.sparse_24 ? kernels.linear_sparse_24 : kernels.linear)[storage_of(format.dtype)];
-  split_product(ctx,
-                {m, args.n, args.k, cpu::packed_bytes(format, kPanel, args.k), args.gate.apply != nullptr},
-                [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
-                  kernel(args, row, row_end, panel, panel_end);
-                });
-}
-
-}  // namespace
-
-void run(const CpuKernels& kernels, const OpContext& ctx, const ops::Linear& op) {
-  if (is_integer(op.w.format)) return linear_int(kernels, ctx, op);
-  if (is_quantized(op.w.format)) return linear_quantized(kernels, ctx, op);
-  LinearArgs args = {
+LinearArgs make_args(const CpuKernels& kernels, const ops::Linear& op) {
+  return {
       .x = op.x.data,
       .x_stride = op.x.row_stride,
       .out = op.out.as<float>(),
@@ -154,6 +138,32 @@ void run(const CpuKernels& kernels, const OpContext& ctx, const ops::Linear& op)
       .k = op.w.k,
       .gate = gate_of(kernels, op.w),
   };
+}
+
+auto kernel_of(const CpuKernels& kernels, const WeightFormat& format) {
+  return (format.sparse_24 ? kernels.linear_sparse_24 : kernels.linear)[storage_of(format.dtype)];
+}
+
+ProductSize size_of(const LinearArgs& args, const WeightFormat& format, int64_t m) {
+  return {m, args.n, args.k, cpu::packed_bytes(format, kPanel, args.k), args.gate.apply != nullptr};
+}
+
+// All rows and columns of one product, on the thread pool.
+void multiply(const CpuKernels& kernels, const OpContext& ctx, const LinearArgs& args,
+              const WeightFormat& format, int64_t m) {
+  const auto kernel = kernel_of(kernels, format);
+  split_product(ctx, size_of(args, format, m),
+                [&](int64_t row, int64_t row_end, int64_t panel, int64_t panel_end) {
+                  kernel(args, row, row_end, panel, panel_end);
+                });
+}
+
+}  // namespace
+
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::Linear& op) {
+  if (is_integer(op.w.format)) return linear_int(kernels, ctx, op);
+  if (is_quantized(op.w.format)) return linear_quantized(kernels, ctx, op);
+  LinearArgs args = make_args(kernels, op);
   const int64_t m = op.x.rows();
   if (m == 0) return;
   const auto prepare = kernels.prepare_x[storage_of(op.w.format.dtype)];
@@ -190,18 +200,7 @@ namespace {
 
 LinearArgs small_args(const CpuKernels& kernels, const SmallProduct& product, std::byte* memory) {
   const PackedLinear& w = product.w;
-  const TensorView x = gathered(product, memory);
-  LinearArgs args = {.x = x.data,
-                     .x_stride = x.row_stride,
-                     .out = product.out.as<float>(),
-                     .out_stride = product.out.row_stride,
-                     .residual = nullptr,
-                     .residual_stride = 0,
-                     .bias = w.bias.size() > 0 ? w.bias.as<float>() : nullptr,
-                     .weights = w.data.data(),
-                     .n = w.n,
-                     .k = w.k,
-                     .gate = gate_of(kernels, w)};
+  LinearArgs args = make_args(kernels, product.of_rows(gathered(product, memory)));
   if (kernels.prepare_x[storage_of(w.format.dtype)] != nullptr) {
     args.x = memory;
     args.x_stride = prepared_stride(w.k) / static_cast<int64_t>(sizeof(uint32_t));
@@ -229,10 +228,8 @@ void small_multiply(const CpuKernels& kernels, const SmallProduct& product, std:
                     int64_t end) {
   const WeightFormat& format = product.w.format;
   const LinearArgs args = small_args(kernels, product, memory);
-  const auto kernel =
-      (format.sparse_24 ? kernels.linear_sparse_24 : kernels.linear)[storage_of(format.dtype)];
-  const ProductSize size = {product.m(), args.n, args.k, cpu::packed_bytes(format, kPanel, args.k),
-                            args.gate.apply != nullptr};
+  const auto kernel = kernel_of(kernels, format);
+  const ProductSize size = size_of(args, format, product.m());
   each_few(size, begin, end, [&](int64_t from, int64_t to) { kernel(args, 0, size.m, from, to); });
 }
 

@@ -232,10 +232,6 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const ops::Line
 
 namespace {
 
-ops::Linear as_linear(const SmallProduct& product, const TensorView& x) {
-  return {.out = product.out, .x = x, .w = product.w};
-}
-
 int64_t int_prepared_bytes(const CpuKernels& /*kernels*/, const SmallProduct& product) {
   const IntLayout at(product.w.format, product.w.k);
   const bool floats = product.w.format.activations == ActivationFormat::kFloat;
@@ -246,7 +242,7 @@ void int_prepare(const CpuKernels& kernels, const SmallProduct& product, std::by
   const TensorView x = gather(product, memory);
   if (product.w.format.activations == ActivationFormat::kFloat) return;
   const IntLayout at(product.w.format, product.w.k);
-  IntActivations in = make_args(kernels, product.tuning, at, as_linear(product, x), 0).in;
+  IntActivations in = make_args(kernels, product.tuning, at, product.of_rows(x), 0).in;
   const Blocks blocks(product.m(), kernels.int_block_rows);
   place_activations(product.m(), memory + gathered_bytes(product), in);
   for (int64_t b = 0; b < blocks.count; ++b) kernels.quantize_rows(in, blocks.first(b), blocks.size(b));
@@ -256,8 +252,7 @@ void int_multiply(const CpuKernels& kernels, const SmallProduct& product, std::b
                   int64_t end) {
   const IntLayout at(product.w.format, product.w.k);
   const bool floats = product.w.format.activations == ActivationFormat::kFloat;
-  IntLinearArgs args =
-      make_args(kernels, product.tuning, at, as_linear(product, gathered(product, memory)), 0);
+  IntLinearArgs args = make_args(kernels, product.tuning, at, product.of_rows(gathered(product, memory)), 0);
   if (!floats) place_activations(product.m(), memory + gathered_bytes(product), args.in);
   const auto kernel = (floats ? kernels.linear_int_float : kernels.linear_int)[kind_of(at)];
   const Blocks blocks(product.m(), kernels.int_block_rows);
@@ -267,10 +262,8 @@ void int_multiply(const CpuKernels& kernels, const SmallProduct& product, std::b
                             .panel_bytes = at.panel_bytes,
                             .gated = product.w.gate.has_value()};
   each_panel(blocks, size, begin, end, [&](const IntBlocks& some, int64_t from, int64_t to) {
-    for (int64_t panel = from; panel < to; ++panel) {
-      for (int64_t b = 0; b < some.num; ++b)
-        kernel(args, IntBlock{blocks.first(some.first + b), blocks.size(some.first + b), b, some.num}, panel);
-    }
+    each_block_of(blocks, some, from, to,
+                  [&](const IntBlock& block, int64_t panel) { kernel(args, block, panel); });
   });
 }
 

@@ -1,6 +1,6 @@
 #include "backends/cpu/small_product.h"
 
-#include <cstring>
+#include <span>
 
 namespace quire::cpu {
 
@@ -29,10 +29,8 @@ TensorView gathered(const SmallProduct& product, std::byte* memory) {
 TensorView gather(const SmallProduct& product, std::byte* memory) {
   const TensorView view = gathered(product, memory);
   if (view.data != memory) return view;
-  for (int64_t r = 0; r < product.m(); ++r) {
-    std::memcpy(view.row<float>(r), product.x.row<float>(product.row(r)),
-                static_cast<size_t>(product.w.k) * sizeof(float));
-  }
+  const std::span<const int32_t> rows(product.rows, static_cast<size_t>(product.m()));
+  ops::run_reference({}, ops::GatherRows{.out = view, .x = product.x, .rows = rows});
   return view;
 }
 

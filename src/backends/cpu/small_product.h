@@ -20,6 +20,8 @@ struct SmallProduct {
 
   int64_t m() const { return out.rows(); }
   int64_t row(int64_t i) const { return rows == nullptr ? i : rows[i]; }
+  // The product of its rows, gathered as `x_rows`.
+  ops::Linear of_rows(const TensorView& x_rows) const { return {.out = out, .x = x_rows, .w = w}; }
 };
 
 // Maximum number of rows of such a product. More rows occupy all threads on their own.

@@ -35,6 +35,16 @@ constexpr int64_t kPreparedAlone = 16384;
 // Rows for which kernels read the weights in a single pass.
 constexpr int64_t kFewRows = 12;
 
+// Panels of a range of a product of few rows, which memory limits, if `panels` are divided: runs are long,
+// because each starts with a cache miss, but not so long that threads do not finish together.
+inline int64_t few_rows_run(const OpContext& ctx, int64_t m, int64_t k, int64_t panel_bytes, int64_t panels) {
+  constexpr int64_t kRangeCost = 131072;
+  constexpr int64_t kRunBytes = 1 << 20;
+  const int64_t min_run = kRangeCost / (m * kPanel * k);
+  const int64_t max_run = kRunBytes / panel_bytes;
+  return std::max<int64_t>(1, std::max(min_run, std::min(max_run, panels / (16 * num_threads(ctx)))));
+}
+
 // kernel(from, to) for panels [begin, end) of panels_to_cut and all rows of a small product.
 template <class F>
 void each_few(const ProductSize& size, int64_t begin, int64_t end, F&& kernel) {
@@ -48,18 +58,13 @@ template <class F>
 void split_product(const OpContext& ctx, const ProductSize& size, F&& kernel) {
   constexpr int64_t kRows = 192;
   constexpr int64_t kRangeCost = 131072;
-  constexpr int64_t kRunBytes = 1 << 20;
   const int64_t m = size.m;
   const int64_t panels = panels_to_cut(size);
   const int64_t threads = num_threads(ctx);
   if (m <= kFewRows) {
-    // Memory-bound: runs of panels are long, because each starts with a cache miss, and shorter towards the
-    // end, so that all threads finish together.
-    const int64_t min_run = kRangeCost / (m * kPanel * size.k);
-    const int64_t max_run = kRunBytes / size.panel_bytes;
-    const int64_t run = std::max<int64_t>(1, std::max(min_run, std::min(max_run, panels / (16 * threads))));
+    // Shorter towards the end.
     parallel_ranges(
-        ctx, panels, run,
+        ctx, panels, few_rows_run(ctx, m, size.k, size.panel_bytes, panels),
         [&](int64_t begin, int64_t end, int) {
           each_half(size, begin, end, [&](int64_t from, int64_t to) { kernel(0, m, from, to); });
         },
