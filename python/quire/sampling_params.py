@@ -178,7 +178,7 @@ class SamplingParams:
         structured_outputs: A constraint that every output obeys.
         extra_args: Ignored. Integers in it must have at most 64 bits.
 
-        logprob_token_ids: Tokens whose log-probabilities are returned in place of the most likely ones. At most 128.
+        logprob_token_ids: Return the log-probabilities of these tokens instead of the most likely ones; at most 128.
         prompt_logprob_token_ids: The same for prompt tokens.
         bad_words: Texts that the output does not contain.
         repetition_detection: Ends outputs that repeat themselves; `finish_reason` is then "repetition".

@@ -15,15 +15,16 @@ namespace {
 
 constexpr const char* kFile = "generation_config.json";
 
-// Calls read(), which throws Error if a value is of no use.
+// Calls read(), which throws Error if a value is of no use. warnings: null = the caller gets the Error.
 template <typename Read>
-void read_or_warn(std::vector<std::string>& warnings, const Read& read) {
+void read_or_warn(std::vector<std::string>* warnings, const Read& read) {
+  if (warnings == nullptr) return read();
   try {
     read();
   } catch (const Error& error) {
     std::string problem = error.what();
     if (problem.ends_with('.')) problem.pop_back();
-    warnings.push_back(problem + "; this default is not used");
+    warnings->push_back(problem + "; this default is not used");
   }
 }
 
@@ -33,7 +34,7 @@ void require_valid(const SamplingParams& params, int64_t vocab_size, const char*
 }
 
 void read_sampling(const ConfigReader& config, int64_t vocab_size, const char* source,
-                   GenerationDefaults& out) {
+                   std::vector<std::string>* warnings, GenerationDefaults& out) {
   constexpr std::pair<const char*, float SamplingParams::*> kNumbers[] = {
       {"temperature", &SamplingParams::temperature},
       {"top_p", &SamplingParams::top_p},
@@ -47,7 +48,7 @@ void read_sampling(const ConfigReader& config, int64_t vocab_size, const char* s
   };
   constexpr double kLargest = std::numeric_limits<float>::max();
   for (const auto& [field, member] : kNumbers) {
-    read_or_warn(out.warnings, [&, name = field, to = member] {
+    read_or_warn(warnings, [&, name = field, to = member] {
       SamplingParams params = out.sampling;
       params.*to = static_cast<float>(config.number(name, -kLargest, kLargest, params.*to));
       require_valid(params, vocab_size, source);
@@ -55,23 +56,23 @@ void read_sampling(const ConfigReader& config, int64_t vocab_size, const char* s
     });
   }
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  read_or_warn(out.warnings, [&] {
+  read_or_warn(warnings, [&] {
     out.sampling.top_k = static_cast<int32_t>(config.integer("top_k", -1, kMost, out.sampling.top_k));
   });
   // Of GGUF files.
-  read_or_warn(out.warnings, [&] {
+  read_or_warn(warnings, [&] {
     SamplingParams params = out.sampling;
     params.mirostat_mode = static_cast<int32_t>(config.integer("mirostat", 0, 2, params.mirostat_mode));
     require_valid(params, vocab_size, source);
     out.sampling = params;
   });
-  read_or_warn(out.warnings, [&] {
+  read_or_warn(warnings, [&] {
     SamplingParams params = out.sampling;
     if (config.has("samplers")) params.samplers = config.texts("samplers");
     require_valid(params, vocab_size, source);
     out.sampling = params;
   });
-  read_or_warn(out.warnings, [&] {
+  read_or_warn(warnings, [&] {
     if (!config.has("max_new_tokens")) return;
     out.max_new_tokens = static_cast<int32_t>(config.integer("max_new_tokens", 1, kMost));
     out.sampling.max_tokens = out.max_new_tokens;
@@ -86,9 +87,9 @@ GenerationDefaults read_generation_config(const std::optional<nlohmann::json>& f
   if (!file || !file->is_object()) return out;
   FieldLog log;
   const ConfigReader config(*file, "", ConfigOrigin{kFile}, &log);
-  read_or_warn(out.warnings, [&] { out.end_tokens = config.token_ids("eos_token_id", vocab_size); });
+  read_or_warn(&out.warnings, [&] { out.end_tokens = config.token_ids("eos_token_id", vocab_size); });
   if (!use_sampling) return out;
-  read_sampling(config, vocab_size, kFile, out);
+  read_sampling(config, vocab_size, kFile, &out.warnings, out);
   std::string warning = unread_warning(ConfigFile::kGeneration, kFile, log, *file);
   if (!warning.empty()) out.warnings.push_back(std::move(warning));
   return out;
@@ -101,15 +102,9 @@ void override_generation_defaults(const std::string& json, int64_t vocab_size, G
   FieldLog log;
   const ConfigReader config(object, "", ConfigOrigin{kFlag}, &log);
   GenerationDefaults out = defaults;
-  out.warnings.clear();
-  read_sampling(config, vocab_size, kFlag, out);
-  if (!out.warnings.empty()) {
-    const std::string& warning = out.warnings.front();
-    throw Error(warning.substr(0, warning.find("; this default is not used")) + ".");
-  }
+  read_sampling(config, vocab_size, kFlag, nullptr, out);
   const std::string unread = unread_warning(ConfigFile::kGeneration, kFlag, log, object);
   if (!unread.empty()) throw Error(unread);
-  out.warnings = std::move(defaults.warnings);
   defaults = std::move(out);
 }
 

@@ -117,8 +117,7 @@ Result<Filtered> filter(LogitEdits& edits, std::span<const float> logits, const 
   if (filtered.row.max == -std::numeric_limits<float>::infinity()) {
     return invalid_argument(
         "No token is left to choose from: allowed_token_ids, bad_words, min_tokens, logit_bias and the "
-        "requested "
-        "output format exclude every token between them.",
+        "requested output format exclude every token between them.",
         rules.allows_all ? "" : "allowed_token_ids");
   }
   return filtered;

@@ -65,7 +65,10 @@ SamplingState::SamplingState(std::shared_ptr<const SamplingRules> rules, std::sp
   if (rules_->has_dry) {
     history_.assign(prompt.begin(), prompt.end());
     num_prompt_ = history_.size();
-    for (size_t i = 1; i <= num_prompt_; ++i) count_since_breaker(prompt.first(i));
+    // From the end: breakers are frequent, and a prompt may be long.
+    size_t after_breaker = num_prompt_;
+    while (after_breaker > 0 && !ends_at_breaker(prompt.first(after_breaker))) --after_breaker;
+    since_breaker_ = static_cast<int32_t>(num_prompt_ - after_breaker);
   }
   if (rules_->has_penalties && params().repetition_penalty != 1.0F) {
     for (const TokenId token : prompt) {
@@ -79,7 +82,8 @@ SamplingState::SamplingState(std::shared_ptr<const SamplingRules> rules, std::sp
 void SamplingState::append(TokenId token, float surprise) {
   ++num_generated_;
   if (rules_->has_dry || rules_->has_long_words) history_.push_back(token);
-  if (rules_->has_dry) count_since_breaker(history_);
+  // Once per token, so that a step does not search the whole history.
+  if (rules_->has_dry) since_breaker_ = ends_at_breaker(history_) ? 0 : since_breaker_ + 1;
   if (params().mirostat_mode != 0) {
     max_surprise_ -= double{params().mirostat_eta} * (double{surprise} - double{params().mirostat_tau});
   }
@@ -88,12 +92,9 @@ void SamplingState::append(TokenId token, float surprise) {
   }
 }
 
-// Once per token, so that a step does not search the whole history.
-void SamplingState::count_since_breaker(std::span<const TokenId> history) {
+bool SamplingState::ends_at_breaker(std::span<const TokenId> history) const {
   const SamplingWords* words = rules_->words.get();
-  const bool ends =
-      words != nullptr && words->breakers != nullptr && ends_with_breaker(history, *words->breakers);
-  since_breaker_ = ends ? 0 : since_breaker_ + 1;
+  return words != nullptr && words->breakers != nullptr && ends_with_breaker(history, *words->breakers);
 }
 
 SamplingState SamplingState::fork(int32_t sample_index) const {

@@ -66,7 +66,7 @@ class SamplingState {
   int32_t vocab_size() const { return vocab_size_; }
 
  private:
-  void count_since_breaker(std::span<const TokenId> history);
+  bool ends_at_breaker(std::span<const TokenId> history) const;
 
   std::shared_ptr<const SamplingRules> rules_;
   TokenCounts counts_;

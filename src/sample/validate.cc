@@ -342,7 +342,7 @@ Status validate(const SamplingParams& params, int32_t vocab_size, int32_t max_lo
   if (Status status = check_together(params); !status) {
     return status;
   }
-  // Given tokens take the place of the most likely ones, and have a limit of their own.
+  // Tokens that the request names are listed instead of the most likely ones, and have a limit of their own.
   const std::optional<int32_t> logprobs =
       params.logprob_token_ids.empty() ? params.logprobs : std::optional<int32_t>();
   const std::optional<int32_t> prompt_logprobs =

@@ -328,7 +328,8 @@ Result<ChatRequest> read_chat_fields(FieldReader& fields, const ApiOptions& opti
   if (!fields.ok()) return fields.failure();
   auto request = read_chat_request(fields.body(), MediaParts::kRefuse, yield_point);
   // A template that the request has chosen is followed, also if it ignores the tools.
-  if (request.ok() && request->chat_template.empty() && options.formats.calls != nullptr)
+  if (request.ok() && !request->tools.is_null() && request->chat_template.empty() &&
+      options.formats.calls != nullptr)
     request->how_to_call = how_to_call(*options.formats.calls, {});
   if (request.ok() && !request->chat_template.empty() && !options.trust_request_chat_template) {
     return invalid_argument(

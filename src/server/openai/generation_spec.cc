@@ -95,7 +95,7 @@ void set_engine_logprobs(GenerationSpec& spec) {
   SamplingParams& sampling = spec.sampling;
   // The alternatives of an echoed prompt are the most likely tokens.
   const std::optional<int32_t> echoed = sampling.logprob_token_ids.empty() ? spec.logprobs : 0;
-  // Given tokens take the place of the most likely ones.
+  // Tokens that the request names are listed instead of the most likely ones.
   if (!sampling.logprob_token_ids.empty())
     spec.logprobs = static_cast<int32_t>(sampling.logprob_token_ids.size());
   if (!sampling.prompt_logprob_token_ids.empty())

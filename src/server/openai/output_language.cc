@@ -134,37 +134,31 @@ void note_ignored(GenerationSpec& spec, const StructuredOutputs& answer, const O
 
 Status compile_language(GenerationSpec& spec, const ServingEngine& engine, StructuredOutputs language,
                         const std::optional<StructuredOutputs>& answer, const ToolFields& tools) {
-  auto compiled = engine.compile(language);
-  if (compiled.ok()) {
-    spec.sampling.structured_outputs = std::move(language);
-    spec.constraint = std::move(*compiled);
-    if (!answer) return {};
-    const auto alone = engine.compile(*answer);
-    if (alone.ok()) note_ignored(spec, *answer, **alone);
-    return {};
-  }
+  // The answer alone first: what is wrong with it is then named by the request's own pointers.
   if (answer) {
     const auto alone = engine.compile(*answer);
     if (!alone.ok()) return alone.failure();
+    note_ignored(spec, *answer, **alone);
   }
-  if (tools.tools == nullptr) return compiled.failure();
-  return refused_tool(engine, tools, compiled.failure());
+  auto compiled = engine.compile(language);
+  if (!compiled.ok())
+    return tools.tools == nullptr ? compiled.failure() : refused_tool(engine, tools, compiled.failure());
+  spec.sampling.structured_outputs = std::move(language);
+  spec.constraint = std::move(*compiled);
+  return {};
 }
 
 Status constrain(GenerationSpec& spec, const ServingEngine& engine,
                  const std::optional<StructuredOutputs>& answer, const ToolFields& tools,
-                 const Wanted& wanted, std::string_view prompt) {
-  OutputGrammarOptions options;
+                 const Wanted& wanted, OutputGrammarOptions options) {
   OutputParserOptions& parser = spec.reading->parser;
   StructuredOutputs language{.kind = Kind::kStructuralTag, .field = "tools"};
   options.calls = parser.calls;
   options.reasoning = parser.reasoning;
   options.token_of = parser.token_of;
   options.start = parser.start;
-  options.reasoning_is_over = reasoning_is_over(parser.reasoning, prompt);
   options.parallel = spec.reading->parallel;
   if (wanted.calls) {
-    options.tools = callable_tools(tools, wanted.only_calls);
     options.any_text = !wanted.only_calls && !answer;
     // Calls without a marker are then taken as such at the beginning only.
     if (options.any_text && parser.calls->bare) parser.tools = nullptr;
@@ -217,18 +211,21 @@ Status set_output_language(GenerationSpec& spec, const ServingEngine& engine, co
   }
   if (!spec.reading) return answer ? constrain_answer(spec, engine, *answer) : Status();
   OutputParserOptions& parser = spec.reading->parser;
+  OutputGrammarOptions options;
   if (wanted.calls) {
-    Status chosen = choose_format(callable_tools(tools, wanted.only_calls), !wanted.only_calls && !answer,
-                                  engine, parser);
-    if (!chosen.ok()) return chosen;
+    options.tools = callable_tools(tools, wanted.only_calls);
+    if (Status chosen = choose_format(options.tools, !wanted.only_calls && !answer, engine, parser);
+        !chosen.ok())
+      return chosen;
   }
   parser.start = output_start(parser.calls, parser.reasoning, prompt);
   spec.markers = std::make_shared<const std::vector<TokenId>>(OutputParser(parser).marker_tokens());
   if (!answer && !wanted.calls) return {};
   const bool harmony = parser.calls != nullptr && parser.calls->machine == CallMachine::kHarmony;
-  const bool may_reason = parser.reasoning != nullptr && !reasoning_is_over(parser.reasoning, prompt);
+  options.reasoning_is_over = reasoning_is_over(parser.reasoning, prompt);
+  const bool may_reason = parser.reasoning != nullptr && !options.reasoning_is_over;
   if (!wanted.calls && !may_reason && !harmony) return constrain_answer(spec, engine, *answer);
-  return constrain(spec, engine, answer, tools, wanted, prompt);
+  return constrain(spec, engine, answer, tools, wanted, std::move(options));
 }
 
 }  // namespace quire

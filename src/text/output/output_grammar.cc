@@ -5,6 +5,7 @@
 
 #include "base/strings.h"
 #include "text/output/call_machine.h"
+#include "text/output/literal.h"
 #include "text/output/tag_parameters.h"
 
 namespace quire {
@@ -68,7 +69,7 @@ class GrammarWriter {
 
   Json whole() const {
     Json parts = Json::array();
-    if (o_.calls != nullptr && o_.calls->machine == CallMachine::kHarmony) {
+    if (is_harmony()) {
       parts.push_back(harmony_messages());
     } else {
       add_reasoning(parts);
@@ -323,7 +324,7 @@ class GrammarWriter {
 
 bool reasoning_is_over(const ReasoningFormat* reasoning, std::string_view prompt) {
   if (reasoning == nullptr) return false;
-  while (!prompt.empty() && is_json_space(prompt.back())) prompt.remove_suffix(1);
+  prompt = without_spaces(prompt);
   return std::any_of(reasoning->markers.begin(), reasoning->markers.end(), [&](const Marker& marker) {
     return marker.role == R::kReasoningEnd && !marker.text.empty() && prompt.ends_with(marker.text);
   });
