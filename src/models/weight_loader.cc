@@ -334,6 +334,7 @@ void WeightLoader::matrix(const MatrixSpec& spec, Linear& result) {
   }
   result.weight = std::move(pieces.at(0));
   result.more.assign(std::make_move_iterator(pieces.begin() + 1), std::make_move_iterator(pieces.end()));
+  result.site = num_sites_++;
   read_biases(params, result);
   for (const StoredParam& param : params) finish_use(param);
   weight_bytes_ += bytes_of(result);
@@ -398,6 +399,7 @@ void WeightLoader::integers(const ParamSpec& spec, int64_t limit, Buffer& result
 }
 
 void WeightLoader::embedding(const ParamSpec& spec, Embedding& result) {
+  result.site = num_sites_++;
   const StoredParam param = matrices(std::span(&spec, 1)).at(0);
   const std::array<const StoredTensor*, 1> tensors = {&param.weight};
   if (source_.quantized(param.weight.name) != nullptr) {
@@ -436,6 +438,7 @@ void WeightLoader::derived(const DerivedSpec& spec, std::span<Linear> results) {
     }
     weight_bytes_ += bytes_of(packed);
     results[i].weight = std::move(packed);
+    results[i].site = num_sites_++;
   }
   num_parameters_ += spec.parameters;
   for (const StoredParam& param : stored) finish_use(param);

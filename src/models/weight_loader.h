@@ -88,6 +88,7 @@ class WeightLoader : public ResolvingVisitor {
   std::map<std::string, int32_t, std::less<>> uses_left_;
   const ExpectedTensors& expected_;
   std::optional<DType> layer_dtype_;
+  int32_t num_sites_ = 0;  // of adapters, so far (nn/adapter.h)
   int64_t weight_bytes_ = 0;
   int64_t num_parameters_ = 0;
   int64_t bytes_done_ = 0;

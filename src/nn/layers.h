@@ -20,6 +20,7 @@ struct Linear {
   // If the rows of W have several formats: matrices with the same in_features, whose outputs follow those of
   // `weight` in order.
   std::vector<PackedLinear> more = {};
+  int32_t site = -1;  // its number among the sites of adapters (nn/adapter.h)
 
   int64_t out_features() const;
 };
@@ -58,6 +59,7 @@ struct Embedding {
   Buffer owned;
   const PackedLinear* packed = nullptr;  // own_packed, or the matrix of the language modeling head
   std::unique_ptr<PackedLinear> own_packed = nullptr;
+  int32_t site = -1;  // as in Linear
 };
 void apply(const OpRunner& run, const Embedding& embedding, const TensorView& out,
            std::span<const int32_t> ids);

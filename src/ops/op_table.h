@@ -21,6 +21,7 @@
 #include "ops/compressed_keys.h"
 #include "ops/experts.h"
 #include "ops/linear.h"
+#include "ops/low_rank.h"
 #include "ops/op.h"
 #include "ops/recurrent.h"
 #include "ops/rows.h"
@@ -31,8 +32,8 @@
 namespace quire {
 
 // All ops. Profiling, shape checks, the tables and the tests are templates over this list.
-using AllOps = ConcatOps<ops::LinearOps, ops::RowOps, ops::AttentionOps, ops::ExpertOps, ops::RecurrentOps,
-                         ops::CompressedKeyOps, ops::StreamOps>::List;
+using AllOps = ConcatOps<ops::LinearOps, ops::LowRankOps, ops::RowOps, ops::AttentionOps, ops::ExpertOps,
+                         ops::RecurrentOps, ops::CompressedKeyOps, ops::StreamOps>::List;
 
 // Version of all packed layouts and of their rounding; raised with every change. Files of packed weights are
 // valid for one version only.

@@ -1,0 +1,65 @@
+// Additions of low rank to matrix products: what a LoRA adapter changes in one matrix.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ops/op.h"
+#include "tensor/tensor.h"
+
+namespace quire {
+
+// The change to one matrix W [n, k]: W + Σ over pieces of scale · B A, where the B of a piece reaches the
+// rows [out_begin, out_begin + n) of W. A matrix that stacks several modules (q, k and v) has a piece for
+// each, with a rank of its own. Owned by an adapter. Read-only after load.
+struct LowRank {
+  struct Piece {
+    int64_t out_begin = 0;  // first output
+    int64_t n = 0;          // outputs
+    int64_t rank = 0;
+    float scale = 1.0F;
+  };
+
+  int64_t k = 0;              // input features
+  DType dtype = DType::kF32;  // of a and b: float32, bfloat16 or float16
+  std::vector<Piece> pieces;  // disjoint, in order of outputs
+  Buffer a;                   // [ranks(), k]: the A of the pieces, one after another
+  Buffer b;                   // the transposed B of the pieces, [rank, n] each, one after another
+  Buffer bias;                // float32 [outputs of W], added to every row; or empty
+
+  // Rows of A.
+  int64_t ranks() const {
+    int64_t sum = 0;
+    for (const Piece& piece : pieces) sum += piece.rank;
+    return sum;
+  }
+};
+
+// The rows of a step that one LowRank changes.
+struct LowRankGroup {
+  const LowRank* change = nullptr;
+  std::span<const int32_t> rows;  // ascending
+};
+
+namespace ops {
+
+// For the rows r of each group, with i = r - first_row:
+//   h[j] = scale_j · Σ_k a[j, k] x[i, k]
+//   out[i, n] += Σ_j b[j, n] h[j] (+ bias[n])
+// in float32, j in ascending order, out updated once.
+struct AddLowRank {
+  static constexpr const char* kName = "add_low_rank";
+  TensorView out;                        // [rows, outputs]
+  TensorView x;                          // [rows, k]
+  std::span<const LowRankGroup> groups;  // no row is in two of them
+  int64_t first_row = 0;
+};
+void check(const AddLowRank& op);
+OpCost cost(const AddLowRank& op);
+void run_reference(const OpContext& ctx, const AddLowRank& op);
+
+using LowRankOps = OpList<AddLowRank>;
+
+}  // namespace ops
+}  // namespace quire
