@@ -98,7 +98,7 @@ void Model::check_batch(const ForwardBatch& batch, const ActivationBuffers& buff
 TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers,
                           const KvGroupBatches& groups) const {
   check_batch(batch, buffers);
-  const OpRunner run = {*ops_, ctx};
+  const OpRunner run = {*ops_, ctx, batch.adapters};
   const DecoderScratch at = buffers.scratch->first(batch.num_tokens());
   quire::embed(run, *decoder_, batch, at);
   for (size_t i = 0; i < spec().layers.size(); ++i) quire::run_layer(run, *decoder_, i, batch, groups, at);
@@ -107,20 +107,20 @@ TensorView Model::forward(const OpContext& ctx, const ForwardBatch& batch, Activ
 
 void Model::embed(const OpContext& ctx, const ForwardBatch& batch, ActivationBuffers& buffers) const {
   check_batch(batch, buffers);
-  quire::embed({*ops_, ctx}, *decoder_, batch, buffers.scratch->first(batch.num_tokens()));
+  quire::embed({*ops_, ctx, batch.adapters}, *decoder_, batch, buffers.scratch->first(batch.num_tokens()));
 }
 
 void Model::run_layer(const OpContext& ctx, int32_t layer, const ForwardBatch& batch,
                       ActivationBuffers& buffers) const {
   check_batch(batch, buffers);
-  quire::run_layer({*ops_, ctx}, *decoder_, static_cast<size_t>(layer), batch, {},
+  quire::run_layer({*ops_, ctx, batch.adapters}, *decoder_, static_cast<size_t>(layer), batch, {},
                    buffers.scratch->first(batch.num_tokens()));
 }
 
 void Model::logits(const OpContext& ctx, const TensorView& hidden, std::span<const int32_t> rows,
-                   ActivationBuffers& buffers, const TensorView& logits) const {
+                   ActivationBuffers& buffers, const TensorView& logits, const AdapterRows* adapters) const {
   if (rows.empty()) return;
-  const OpRunner run = {*ops_, ctx};
+  const OpRunner run = {*ops_, ctx, adapters};
   const auto count = static_cast<int64_t>(rows.size());
   if (count > buffers.max_tokens) {
     throw Error(cat("logits of ", count, " rows do not fit buffers for ", buffers.max_tokens, " tokens"));

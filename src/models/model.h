@@ -145,9 +145,11 @@ class Model {
   bool pools_all_tokens() const;
 
   // For models that generate: logits[i, :] = lm_head(hidden[rows[i], :]). hidden: the result of forward;
-  // rows: at most max_tokens; logits: [rows.size(), vocab_size] float32.
+  // rows: at most max_tokens; logits: [rows.size(), vocab_size] float32; adapters: of the rows of logits, or
+  // null.
   void logits(const OpContext& ctx, const TensorView& hidden, std::span<const int32_t> rows,
-              ActivationBuffers& buffers, const TensorView& logits) const;
+              ActivationBuffers& buffers, const TensorView& logits,
+              const AdapterRows* adapters = nullptr) const;
 
  private:
   Model();

@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "ops/low_rank.h"
+#include "ops/op_table.h"
 
 namespace quire {
 
 // The weights of one adapter for one loaded model. A site is a weight in memory that an adapter can change;
 // sites are numbered in the order in which the description of the model visits them (Linear::site). Owned by
 // whoever loaded it; immutable, so that any number of steps may use it.
-struct Adapter {
+struct AdapterWeights {
   std::vector<std::unique_ptr<const LowRank>> sites;  // by number; null or beyond the end = unchanged
 
   const LowRank* at(int32_t site) const {
@@ -25,7 +26,7 @@ struct Adapter {
 
 // The rows of a step that use one adapter.
 struct AdapterUse {
-  const Adapter* adapter = nullptr;
+  const AdapterWeights* adapter = nullptr;
   std::span<const int32_t> rows;  // of the step, ascending
 };
 
@@ -45,5 +46,25 @@ struct AdapterRows {
     return out;
   }
 };
+
+// The runner for layers that compute rows [begin, end) of those of another runner, which outlives it.
+class RunnerOfRows {
+ public:
+  RunnerOfRows(const OpRunner& run, int64_t begin, int64_t end)
+      : rows_(run.adapters == nullptr ? AdapterRows{} : run.adapters->slice(begin, end)),
+        run_{run.table, run.ctx, run.adapters == nullptr ? nullptr : &rows_} {}
+  RunnerOfRows(const RunnerOfRows&) = delete;  // run_ points to rows_
+  RunnerOfRows& operator=(const RunnerOfRows&) = delete;
+
+  const OpRunner& get() const { return run_; }
+
+ private:
+  AdapterRows rows_;
+  OpRunner run_;
+};
+
+// The rows of `rows` whose adapters change the site, as groups for ops::AddLowRank, in `rows.groups`. Throws
+// Error if the layer computes another number of rows: whatever selects rows must pass AdapterRows of them.
+std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows);
 
 }  // namespace quire

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "nn/adapter.h"
 #include "ops/op_table.h"
 
 namespace quire {
@@ -25,6 +26,7 @@ struct ForwardBatch {
   std::span<const KvCacheView> kv;            // [num_layers]
   StateBatch states;                          // for models with recurrent layers
   std::span<const LayerState> layer_states;   // [num_layers], or empty
+  const AdapterRows* adapters = nullptr;      // of all tokens; null = none
 
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
 };

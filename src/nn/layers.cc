@@ -2,7 +2,38 @@
 
 #include <algorithm>
 
+#include "nn/adapter.h"
+
 namespace quire {
+namespace {
+
+// out = W x (+ bias) (+ residual), without adapters.
+void multiply(const OpRunner& run, const Linear& linear, const TensorView& out, const TensorView& x,
+              const TensorView& residual) {
+  if (linear.more.empty())
+    return run(ops::Linear{.out = out, .x = x, .w = linear.weight, .residual = residual});
+  int64_t begin = 0;
+  const auto piece = [&](const PackedLinear& w) {
+    const TensorView added = residual.data == nullptr ? residual : column_slice(residual, begin, begin + w.n);
+    run(ops::Linear{.out = column_slice(out, begin, begin + w.n), .x = x, .w = w, .residual = added});
+    begin += w.n;
+  };
+  piece(linear.weight);
+  for (const PackedLinear& w : linear.more) piece(w);
+}
+
+std::span<const LowRankGroup> changes_of(const OpRunner& run, const Linear& linear, int64_t rows) {
+  if (run.adapters == nullptr || linear.site < 0) return {};
+  return groups_at(*run.adapters, linear.site, rows);
+}
+
+void add_changes(const OpRunner& run, std::span<const LowRankGroup> changes, const TensorView& out,
+                 const TensorView& x) {
+  if (changes.empty()) return;
+  run(ops::AddLowRank{.out = out, .x = x, .groups = changes, .first_row = run.adapters->first_row});
+}
+
+}  // namespace
 
 TensorView head_view(const TensorView& x, int64_t heads) {
   TensorView view = x;
@@ -37,16 +68,16 @@ int64_t Linear::out_features() const {
 
 void apply(const OpRunner& run, const Linear& linear, const TensorView& out, const TensorView& x,
            const TensorView& residual) {
-  if (linear.more.empty())
-    return run(ops::Linear{.out = out, .x = x, .w = linear.weight, .residual = residual});
-  int64_t begin = 0;
-  const auto piece = [&](const PackedLinear& w) {
-    const TensorView added = residual.data == nullptr ? residual : column_slice(residual, begin, begin + w.n);
-    run(ops::Linear{.out = column_slice(out, begin, begin + w.n), .x = x, .w = w, .residual = added});
-    begin += w.n;
-  };
-  piece(linear.weight);
-  for (const PackedLinear& w : linear.more) piece(w);
+  multiply(run, linear, out, x, residual);
+  add_changes(run, changes_of(run, linear, x.rows()), out, x);
+}
+
+bool apply_changed(const OpRunner& run, const Linear& linear, const TensorView& out, const TensorView& x) {
+  const std::span<const LowRankGroup> changes = changes_of(run, linear, x.rows());
+  if (changes.empty()) return false;
+  run(ops::Linear{.out = out, .x = x, .w = without_gate(linear.weight)});
+  add_changes(run, changes, out, x);
+  return true;
 }
 
 LinearGroup::Piece& LinearGroup::piece_for(int64_t begin, const PackedLinear& w) {

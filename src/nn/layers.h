@@ -24,9 +24,12 @@ struct Linear {
 
   int64_t out_features() const;
 };
-// out = W x (+ bias) (+ residual, which may be out).
+// out = W x (+ bias) (+ residual, which may be out), and what the adapters of the rows add.
 void apply(const OpRunner& run, const Linear& linear, const TensorView& out, const TensorView& x,
            const TensorView& residual = {});
+// The same without the activation of a gated matrix, if an adapter changes one of the rows: changes come
+// before the activation. Returns false, and does nothing, if none does.
+bool apply_changed(const OpRunner& run, const Linear& linear, const TensorView& out, const TensorView& x);
 
 // Linear layers with the same numbers of inputs and outputs that one op applies: those of all experts, or of
 // all heads. Filled when they have been loaded; they outlive it and stay where they are.

@@ -61,7 +61,12 @@ void activate_gated(const OpRunner& run, const Mlp& mlp, const TensorView& up, c
 
 void apply(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& x,
            const TensorView& residual, const TensorView& up, const TensorView& act) {
-  apply(run, mlp.up, mlp.up.weight.gate ? act : up, x);
+  const bool gated = mlp.up.weight.gate.has_value();
+  if (gated && apply_changed(run, mlp.up, up, x)) {
+    activate_gated(run, mlp, up, act);
+  } else {
+    apply(run, mlp.up, gated ? act : up, x);
+  }
   finish(run, mlp, out, residual, up, act);
 }
 

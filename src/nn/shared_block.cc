@@ -80,12 +80,14 @@ void apply(const OpRunner& run, const SharedBlock& block, const BlockUse& use, c
   apply(run, block.mlp_norm, normed, normed);
   for (int64_t begin = 0; begin < n; begin += at.up.rows()) {
     const int64_t end = std::min(n, begin + at.up.rows());
+    const RunnerOfRows runner(run, begin, end);
+    const OpRunner& of_rows = runner.get();
     const TensorView rows = row_slice(normed, begin, end);
     const TensorView up = row_slice(at.up, 0, end - begin);
     const TensorView act = row_slice(at.act, 0, end - begin);
-    apply(run, block.mlp.up, up, rows);
-    add(run, use.up, up, rows, at.low);
-    finish(run, block.mlp, rows, {}, up, act);
+    apply(of_rows, block.mlp.up, up, rows);
+    add(of_rows, use.up, up, rows, at.low);
+    finish(of_rows, block.mlp, rows, {}, up, act);
   }
   apply(run, use.out, args.out, normed, args.residual);
 }

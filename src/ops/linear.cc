@@ -62,6 +62,21 @@ bool can_gate(const PackedLinear& w) {
   return w.n % (2 * kColumns) == 0 && w.outliers.size() == 0 && w.format.outlier_threshold == 0.0F;
 }
 
+PackedLinear without_gate(const PackedLinear& w) {
+  const auto borrow = [](const Buffer& buffer) {
+    return Buffer::borrowed({buffer.data(), buffer.size()}, nullptr);
+  };
+  return {.format = w.format,
+          .n = w.n,
+          .k = w.k,
+          .data = borrow(w.data),
+          .bias = borrow(w.bias),
+          .column_order = borrow(w.column_order),
+          .outliers = borrow(w.outliers),
+          .outlier_rows = borrow(w.outlier_rows),
+          .label = w.label};
+}
+
 namespace ops {
 
 void check(const Linear& op) {

@@ -53,6 +53,9 @@ struct PackedLinear {
 // Whether PackedLinear::gate may be set.
 bool can_gate(const PackedLinear& w);
 
+// The same matrix without a gate. It borrows the memory of w.
+PackedLinear without_gate(const PackedLinear& w);
+
 // The first of matrices that may be null; null if all are.
 const PackedLinear* first_matrix(std::span<const PackedLinear* const> matrices);
 

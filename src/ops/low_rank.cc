@@ -30,7 +30,8 @@ bool is_complete(const LowRank& change, int64_t outputs) {
   }
   const auto size = static_cast<int64_t>(dtype_size(change.dtype));
   const auto bias = static_cast<int64_t>(change.bias.size());
-  return end <= outputs && static_cast<int64_t>(change.a.size()) == ranks * change.k * size &&
+  return end <= outputs && ranks <= kMaxLowRanks &&
+         static_cast<int64_t>(change.a.size()) == ranks * change.k * size &&
          static_cast<int64_t>(change.b.size()) == elements * size &&
          (bias == 0 || bias == outputs * static_cast<int64_t>(sizeof(float)));
 }
@@ -95,7 +96,7 @@ void run_reference(const OpContext& /*ctx*/, const AddLowRank& op) {
         for (int64_t n = 0; n < piece.n; ++n) {
           float sum = 0.0F;
           for (int64_t j = 0; j < piece.rank; ++j)
-            sum += b_piece[j * piece.n + n] * h[static_cast<size_t>(j)];
+            sum += b_piece[b_index(piece, n, j)] * h[static_cast<size_t>(j)];
           out[piece.out_begin + n] += sum;
         }
         b_piece += piece.rank * piece.n;

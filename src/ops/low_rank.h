@@ -25,7 +25,7 @@ struct LowRank {
   DType dtype = DType::kF32;  // of a and b: float32, bfloat16 or float16
   std::vector<Piece> pieces;  // disjoint, in order of outputs
   Buffer a;                   // [ranks(), k]: the A of the pieces, one after another
-  Buffer b;                   // the transposed B of the pieces, [rank, n] each, one after another
+  Buffer b;                   // the B of the pieces, one after another, ordered by b_index
   Buffer bias;                // float32 [outputs of W], added to every row; or empty
 
   // Rows of A.
@@ -35,6 +35,19 @@ struct LowRank {
     return sum;
   }
 };
+
+// Limit of LowRank::ranks().
+inline constexpr int64_t kMaxLowRanks = 65536;
+// Outputs per panel of a B.
+inline constexpr int64_t kLowRankPanel = 64;
+
+// Where element [output, j] of a piece's B [n, rank] is: B is cut into panels of 64 outputs, each stored as
+// [rank, 64]. The last one is as wide as what is left.
+inline int64_t b_index(const LowRank::Piece& piece, int64_t output, int64_t j) {
+  const int64_t begin = output / kLowRankPanel * kLowRankPanel;
+  const int64_t width = piece.n - begin < kLowRankPanel ? piece.n - begin : kLowRankPanel;
+  return begin * piece.rank + j * width + output - begin;
+}
 
 // The rows of a step that one LowRank changes.
 struct LowRankGroup {
@@ -46,7 +59,7 @@ namespace ops {
 
 // For the rows r of each group, with i = r - first_row:
 //   h[j] = scale_j · Σ_k a[j, k] x[i, k]
-//   out[i, n] += Σ_j b[j, n] h[j] (+ bias[n])
+//   out[i, n] += Σ_j b[n, j] h[j] (+ bias[n])
 // in float32, j in ascending order, out updated once.
 struct AddLowRank {
   static constexpr const char* kName = "add_low_rank";

@@ -98,10 +98,13 @@ inline OpTable checked(OpTable table) {
   return table;
 }
 
+struct AdapterRows;  // nn/adapter.h
+
 // The table and context of a step: run(ops::Add{.x = x, .y = y}).
 struct OpRunner {
   const OpTable& table;
   const OpContext& ctx;
+  const AdapterRows* adapters = nullptr;  // of the rows of all calls; null = none. Layers apply them.
 
   template <class Args>
   void operator()(const Args& args) const {

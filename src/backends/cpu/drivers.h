@@ -45,6 +45,10 @@ void run(const CpuKernels& kernels, const OpContext& ctx, const ops::PackedEmbed
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::GroupedLinear& op);
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::BatchedLinear& op);
 
+// low_rank.cc. Its workspace holds the products of rows with the A of their adapters.
+constexpr size_t kLowRankWorkspace = size_t{1} << 20;
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLowRank& op);
+
 // rows.cc
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::RmsNorm& op);
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::LayerNorm& op);

@@ -339,6 +339,32 @@ struct SsmArgs {
   int64_t n;
 };
 
+// h [rows, ranks] = x A^T for rows of x that are given by index.
+struct LowRankShrinkArgs {
+  const float* x;  // row 0; [any, k]
+  int64_t x_stride;
+  const int32_t* rows;  // [num_rows]
+  int64_t num_rows;
+  const void* a;  // [ranks, k]
+  int64_t ranks;
+  int64_t k;
+  float* h;
+  int64_t h_stride;
+};
+
+// out += h B^T for rows of out that are given by index, and for one panel of columns.
+struct LowRankExpandArgs {
+  float* out;  // row 0; [any, width]
+  int64_t out_stride;
+  const int32_t* rows;  // [num_rows]
+  int64_t num_rows;
+  const float* h;  // [num_rows, rank]
+  int64_t h_stride;
+  const void* b;  // [rank, width]
+  int64_t rank;
+  int64_t width;  // at most 64
+};
+
 // One value head of the gated delta rule over one sequence.
 struct DeltaArgs {
   float* out;  // [rows, v]
@@ -422,6 +448,12 @@ struct CpuKernels {
   // residual may be null or alias out.
   void (*combine)(float* out, const float* residual, const float* y, int64_t y_stride,
                   const int32_t* permuted_rows, const float* weights, int64_t count, int64_t d);
+
+  // Each sum of a row of h is the sum of two accumulators of 16 lanes: element i along K in lane i % 16 of
+  // accumulator i / 16 % 2, with one fused multiply-add per term.
+  void (*low_rank_shrink[kNumStorages])(const LowRankShrinkArgs&);
+  // One fused multiply-add per rank, first to last; then the sum is added to out.
+  void (*low_rank_expand[kNumStorages])(const LowRankExpandArgs&);
 
   // One row of ops::DecayGates.
   void (*decay_gates)(float* decay, float* dt, const float* dt_bias, const float* a, int64_t heads, float low,

@@ -62,8 +62,9 @@ struct Bound {
   }
   static size_t workspace_bytes(int64_t max_tokens, int64_t max_seq_len, int32_t num_heads, int32_t head_dim,
                                 int threads) {
-    return std::max(cpu::workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads),
-                    std::max(linear_workspace_bytes(kernels()), int_workspace_bytes(kernels(), threads)));
+    return std::max({cpu::workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads),
+                     linear_workspace_bytes(kernels()), int_workspace_bytes(kernels(), threads),
+                     kLowRankWorkspace});
   }
   static bool keeps_sparse_24(DType dtype, int64_t k) { return cpu::keeps_sparse_24(kernels(), dtype, k); }
   static PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts,

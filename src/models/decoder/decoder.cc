@@ -56,6 +56,8 @@ void add_feed_forward(const LayerStep& step, const TensorView& x) {
   const ResidualAdd& join = step.layer.feed_forward_join;
   for (int64_t begin = 0; begin < x.rows(); begin += kMlpRows) {
     const int64_t end = std::min(x.rows(), begin + kMlpRows);
+    const RunnerOfRows rows(step.run, begin, end);
+    const OpRunner& run = rows.get();
     const TensorView hidden = row_slice(step.at.hidden, begin, end);
     FeedForwardArgs args{
         .out = hidden,
@@ -65,15 +67,15 @@ void add_feed_forward(const LayerStep& step, const TensorView& x) {
         .tokens = step.batch.token_ids.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
         .work = step.at.work};
     if (step.layer.feed_forward_streams) {
-      step.layer.feed_forward->forward(step.run, args);
+      step.layer.feed_forward->forward(run, args);
     } else if (join.plain()) {
       args.residual = hidden;
-      step.layer.feed_forward->forward(step.run, args);
-      finish(step.run, join, hidden);
+      step.layer.feed_forward->forward(run, args);
+      finish(run, join, hidden);
     } else {
       args.out = row_slice(step.at.normed, begin, end);
-      step.layer.feed_forward->forward(step.run, args);
-      apply(step.run, join, hidden, args.out);
+      step.layer.feed_forward->forward(run, args);
+      apply(run, join, hidden, args.out);
     }
   }
 }

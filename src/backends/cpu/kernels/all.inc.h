@@ -5,6 +5,7 @@
 #include "backends/cpu/kernels/math.inc.h"
 #include "backends/cpu/kernels/rows.inc.h"
 #include "backends/cpu/kernels/states.inc.h"
+#include "backends/cpu/kernels/low_rank.inc.h"
 #include "backends/cpu/kernels/finish.inc.h"
 #include "backends/cpu/kernels/linear.inc.h"
 #include "backends/cpu/kernels/linear_sparse_24.inc.h"
@@ -30,6 +31,7 @@ template <class V>
 void fill(CpuKernels& t) {
   fill_rows<V>(t);
   fill_states<V>(t);
+  fill_low_rank<V>(t);
   t.linear[kStorageF32] = linear<V, StoredF32>;
   t.linear[kStorageBF16] = linear<V, StoredBF16>;
   t.linear[kStorageF16] = linear<V, StoredF16>;

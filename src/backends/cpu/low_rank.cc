@@ -1,0 +1,234 @@
+// Additions of low rank, on the thread pool: the rows of all groups are multiplied by the A of their changes
+// in one parallel loop, and the results by the B in a second one.
+#include <algorithm>
+#include <span>
+
+#include "backends/cpu/drivers.h"
+#include "backends/cpu/int_blocks.h"
+#include "base/error.h"
+#include "ops/parallel.h"
+
+namespace quire::cpu {
+namespace {
+
+// Work of one item of a loop: few enough elements to divide the changes of a single row among threads.
+constexpr int64_t kRowBlock = 32;
+constexpr int64_t kRankBlock = 16;
+constexpr int64_t kPanelBlock = 4;
+// Products of this many terms are worth waking a thread for.
+constexpr int64_t kRangeCost = 65536;
+
+int64_t blocks(int64_t n, int64_t size) {
+  return (n + size - 1) / size;
+}
+
+// Rows of one group whose products with A are in the workspace, and its items in each loop.
+struct Part {
+  const LowRank* change;
+  const int32_t* rows;  // within the call
+  int64_t num_rows;
+  int64_t ranks;
+  float* h;  // [num_rows, ranks]
+  int64_t shrink_begin;
+  int64_t expand_begin;
+
+  int64_t shrink_items() const { return blocks(num_rows, kRowBlock) * blocks(ranks, kRankBlock); }
+};
+
+int64_t panel_blocks(const LowRank::Piece& piece) {
+  return blocks(piece.n, kPanelBlock * kLowRankPanel);
+}
+int64_t panel_blocks(const LowRank& change) {
+  int64_t sum = 0;
+  for (const LowRank::Piece& piece : change.pieces) sum += panel_blocks(piece);
+  return sum;
+}
+
+const std::byte* element(const Buffer& buffer, DType dtype, int64_t index) {
+  return buffer.data() + index * static_cast<int64_t>(dtype_size(dtype));
+}
+
+// The rows of one block of a part.
+struct RowRange {
+  int64_t begin;
+  int64_t count;
+};
+RowRange rows_of(const Part& part, int64_t block) {
+  const int64_t begin = block * kRowBlock;
+  return {begin, std::min(kRowBlock, part.num_rows - begin)};
+}
+
+void shrink(const CpuKernels& kernels, const ops::AddLowRank& op, const Part& part, int64_t item) {
+  const LowRank& change = *part.change;
+  const int64_t row_blocks = blocks(part.num_rows, kRowBlock);
+  const RowRange rows = rows_of(part, item % row_blocks);
+  const int64_t rank = item / row_blocks * kRankBlock;
+  const int64_t rank_end = std::min(part.ranks, rank + kRankBlock);
+  float* const h = part.h + rows.begin * part.ranks;
+  kernels.low_rank_shrink[storage_of(change.dtype)]({.x = op.x.as<float>(),
+                                                     .x_stride = op.x.row_stride,
+                                                     .rows = part.rows + rows.begin,
+                                                     .num_rows = rows.count,
+                                                     .a = element(change.a, change.dtype, rank * change.k),
+                                                     .ranks = rank_end - rank,
+                                                     .k = change.k,
+                                                     .h = h + rank,
+                                                     .h_stride = part.ranks});
+  int64_t begin = 0;
+  for (const LowRank::Piece& piece : change.pieces) {
+    const int64_t end = begin + piece.rank;
+    for (int64_t j = std::max(begin, rank); j < std::min(end, rank_end); ++j) {
+      for (int64_t r = 0; r < rows.count; ++r) h[r * part.ranks + j] *= piece.scale;
+    }
+    begin = end;
+  }
+}
+
+void expand(const CpuKernels& kernels, const ops::AddLowRank& op, const Part& part, int64_t item) {
+  const LowRank& change = *part.change;
+  const int64_t row_blocks = blocks(part.num_rows, kRowBlock);
+  const RowRange rows = rows_of(part, item % row_blocks);
+  int64_t block = item / row_blocks;
+  int64_t rank_begin = 0;
+  int64_t b_begin = 0;
+  for (const LowRank::Piece& piece : change.pieces) {
+    if (block >= panel_blocks(piece)) {
+      block -= panel_blocks(piece);
+      rank_begin += piece.rank;
+      b_begin += piece.rank * piece.n;
+      continue;
+    }
+    const int64_t first = block * kPanelBlock * kLowRankPanel;
+    const int64_t last = std::min(piece.n, first + kPanelBlock * kLowRankPanel);
+    for (int64_t output = first; output < last; output += kLowRankPanel) {
+      kernels.low_rank_expand[storage_of(change.dtype)](
+          {.out = op.out.as<float>() + piece.out_begin + output,
+           .out_stride = op.out.row_stride,
+           .rows = part.rows + rows.begin,
+           .num_rows = rows.count,
+           .h = part.h + rows.begin * part.ranks + rank_begin,
+           .h_stride = part.ranks,
+           .b = element(change.b, change.dtype, b_begin + b_index(piece, output, 0)),
+           .rank = piece.rank,
+           .width = std::min(kLowRankPanel, last - output)});
+    }
+    return;
+  }
+}
+
+void add_bias(const CpuKernels& kernels, const ops::AddLowRank& op, const Part& part) {
+  if (part.change->bias.size() == 0) return;
+  for (int64_t i = 0; i < part.num_rows; ++i)
+    kernels.add(op.out.row<float>(part.rows[i]), part.change->bias.as<float>(), op.out.row_size());
+}
+
+// f(part, item of the part) for all items of a loop. begin_of: the first item of a part.
+template <class Begin, class F>
+void each_item(const OpContext& ctx, std::span<const Part> parts, int64_t items, int64_t item_cost,
+               Begin&& begin_of, F&& f) {
+  parallel_ranges(ctx, items, std::max<int64_t>(1, kRangeCost / std::max<int64_t>(1, item_cost)),
+                  [&](int64_t begin, int64_t end, int) {
+                    auto part = std::ranges::upper_bound(parts, begin, {}, begin_of) - 1;
+                    for (int64_t item = begin; item < end; ++item) {
+                      while (part + 1 != parts.end() && begin_of(*(part + 1)) <= item) ++part;
+                      f(*part, item - begin_of(*part));
+                    }
+                  });
+}
+
+// Both products of the parts.
+void add_parts(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLowRank& op,
+               std::span<Part> parts) {
+  int64_t shrinks = 0;
+  int64_t expands = 0;
+  int64_t terms = 0;  // of a product with A, and of one with B
+  for (Part& part : parts) {
+    part.shrink_begin = shrinks;
+    part.expand_begin = expands;
+    shrinks += part.shrink_items();
+    expands += blocks(part.num_rows, kRowBlock) * panel_blocks(*part.change);
+    terms += part.num_rows * part.ranks;
+  }
+  if (expands == 0) return;
+  each_item(
+      ctx, parts, shrinks, terms * op.x.row_size() / shrinks,
+      [](const Part& part) { return part.shrink_begin; },
+      [&](const Part& part, int64_t item) { shrink(kernels, op, part, item); });
+  each_item(
+      ctx, parts, expands, terms * op.out.row_size() / expands,
+      [](const Part& part) { return part.expand_begin; },
+      [&](const Part& part, int64_t item) { expand(kernels, op, part, item); });
+  for (const Part& part : parts) add_bias(kernels, op, part);
+}
+
+// The workspace: a list of parts, their rows within the call, and their products with A.
+class Batch {
+ public:
+  Batch(const OpContext& ctx, size_t num_groups) {
+    constexpr int64_t kAlign = 64;
+    const RowRoom room = row_room(ctx.workspace, kAlign, 1);
+    std::byte* const end = ctx.workspace.data() + ctx.workspace.size();
+    parts_ = reinterpret_cast<Part*>(room.begin);
+    const auto bytes = std::min(end - room.begin, static_cast<std::ptrdiff_t>(kLowRankWorkspace));
+    max_parts_ =
+        std::min<int64_t>(static_cast<int64_t>(num_groups), bytes / 4 / static_cast<int64_t>(sizeof(Part)));
+    next_ = room.begin + blocks(max_parts_ * static_cast<int64_t>(sizeof(Part)), kAlign) * kAlign;
+    first_ = next_;
+    end_ = room.begin + bytes;
+  }
+
+  std::span<Part> parts() { return {parts_, num_parts_}; }
+  void clear() {
+    num_parts_ = 0;
+    next_ = first_;
+  }
+  // Adds as many rows of the group, from `begin`, as there is space for. Returns their number.
+  int64_t add(const LowRankGroup& group, int64_t begin, int64_t first_row) {
+    const int64_t ranks = group.change->ranks();
+    const int64_t row_bytes = (ranks + 1) * static_cast<int64_t>(sizeof(float));
+    const auto left = static_cast<int64_t>(group.rows.size()) - begin;
+    const int64_t count = std::min<int64_t>(left, (end_ - next_) / row_bytes);
+    if (count == 0 || num_parts_ == static_cast<size_t>(max_parts_)) return 0;
+    auto* rows = reinterpret_cast<int32_t*>(next_);
+    for (int64_t i = 0; i < count; ++i)
+      rows[i] = static_cast<int32_t>(group.rows[static_cast<size_t>(begin + i)] - first_row);
+    parts_[num_parts_++] = {.change = group.change,
+                            .rows = rows,
+                            .num_rows = count,
+                            .ranks = ranks,
+                            .h = reinterpret_cast<float*>(rows + count),
+                            .shrink_begin = 0,
+                            .expand_begin = 0};
+    next_ += count * row_bytes;
+    return count;
+  }
+
+ private:
+  Part* parts_;
+  size_t num_parts_ = 0;
+  int64_t max_parts_;
+  std::byte* first_;
+  std::byte* next_;
+  std::byte* end_;
+};
+
+}  // namespace
+
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLowRank& op) {
+  Batch batch(ctx, op.groups.size());
+  for (const LowRankGroup& group : op.groups) {
+    for (int64_t begin = 0; begin < static_cast<int64_t>(group.rows.size());) {
+      int64_t added = batch.add(group, begin, op.first_row);
+      if (added == 0) {
+        add_parts(kernels, ctx, op, batch.parts());
+        batch.clear();
+        added = batch.add(group, begin, op.first_row);
+        if (added == 0) throw Error("add_low_rank: the workspace has no room for one row");
+      }
+      begin += added;
+    }
+  }
+  add_parts(kernels, ctx, op, batch.parts());
+}
+
+}  // namespace quire::cpu

@@ -1,0 +1,26 @@
+#include "nn/adapter.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/strings.h"
+
+namespace quire {
+
+std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows) {
+  if (num_rows != rows.num_rows) {
+    throw Error(cat("internal error: a layer computes ", num_rows, " rows with the adapters of ",
+                    rows.num_rows, " rows"));
+  }
+  size_t count = 0;
+  for (const AdapterUse& use : rows.uses) {
+    const LowRank* change = use.adapter->at(site);
+    if (change == nullptr) continue;
+    const auto begin = std::ranges::lower_bound(use.rows, rows.first_row);
+    const auto end = std::ranges::lower_bound(use.rows, rows.first_row + rows.num_rows);
+    if (begin != end) rows.groups[count++] = {.change = change, .rows = {begin, end}};
+  }
+  return rows.groups.first(count);
+}
+
+}  // namespace quire
