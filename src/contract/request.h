@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "contract/adapter.h"
 #include "contract/ids.h"
 #include "contract/output_constraint.h"
 #include "contract/pooling.h"
@@ -25,12 +26,13 @@ struct Request {
   SharedConstraint constraint;            // what each of the outputs has to be
   // Tokens whose places in the text are reported, ascending; null = none.
   std::shared_ptr<const std::vector<TokenId>> markers;
-  int32_t priority = 0;    // lower is scheduled first, with SchedulingPolicy::kPriority
-  std::string client;      // name of an API key, or the `user` field
-  std::string cache_salt;  // requests share cached prefixes only within one salt
-  int32_t adapter = 0;     // 0 = none
+  int32_t priority = 0;      // lower is scheduled first, with SchedulingPolicy::kPriority
+  std::string client;        // name of an API key, or the `user` field
+  std::string cache_salt;    // requests share cached prefixes only within one salt
+  std::string adapter_name;  // a LoRA adapter; empty = the base model
 
   // Set by the engine.
+  AdapterRef adapter;  // with adapter_name
   RequestId id = -1;
   int64_t client_id = 0;               // identifies `client`, for SchedulingPolicy::kFair
   uint64_t seed = 0;                   // seed of the samples

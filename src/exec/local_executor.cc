@@ -38,6 +38,7 @@ LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool&
       disk_(options.disk),
       sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
       builder_(options.layout),
+      adapters_(options.adapters),
       workspace_(kernel_workspace(model, ops, pool, options)),
       context_{&pool, {workspace_.data(), workspace_.size()}, options.profile, options.tuning},
       activations_(model.make_buffers(options.max_num_batched_tokens)),
@@ -78,6 +79,7 @@ void LocalExecutor::begin(const StepPlan& plan) {
       disk_->read(read.slot, read.host_block, kv_.block(KvTier::kHost, read.host_block));
   }
   builder_.build(plan, sequences_, kv_.layers(), kv_.states());
+  adapters_.build(plan, sequences_);
 }
 
 const StepResult& LocalExecutor::finish() {
@@ -96,7 +98,9 @@ const StepResult& LocalExecutor::finish() {
   }
 
   const double begin = monotonic_seconds();
-  const TensorView hidden = model_.forward(context_, builder_.batch(), activations_, builder_.kv_groups());
+  ForwardBatch batch = builder_.batch();
+  batch.adapters = adapters_.rows();
+  const TensorView hidden = model_.forward(context_, batch, activations_, builder_.kv_groups());
   if (text_pooler_) {
     text_pooler_->take(context_, pool_, *plan_, builder_.pooled_parts(), sequences_, hidden, result_);
   }
@@ -125,7 +129,7 @@ void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorVie
   for (const auto& row : rows) row_indices_.push_back(row.row);
   const auto num_rows = static_cast<int64_t>(rows.size());
   const TensorView logits = make_view(logits_.data(), DType::kF32, Shape{num_rows, vocab_size_});
-  model_.logits(context_, hidden, row_indices_, activations_, logits);
+  model_.logits(context_, hidden, row_indices_, activations_, logits, adapters_.select(row_indices_));
 
   const double sampling_begin = monotonic_seconds();
   pool_.parallel_for(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {

@@ -7,6 +7,7 @@
 
 #include "base/thread_pool.h"
 #include "contract/kv_layout.h"
+#include "exec/adapter_store.h"
 #include "exec/batch_builder.h"
 #include "exec/disk_cache.h"
 #include "exec/executor.h"
@@ -25,8 +26,9 @@ struct LocalExecutorOptions {
   int32_t max_num_batched_tokens = 0;
   int32_t max_model_len = 0;
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
-  std::shared_ptr<DiskCache> disk;  // null = no disk tier
-  OpProfile* profile = nullptr;     // records the calls of `ops`, or null; outlives the executor
+  std::shared_ptr<DiskCache> disk;         // null = no disk tier
+  const AdapterStore* adapters = nullptr;  // null = no adapters; outlives the executor
+  OpProfile* profile = nullptr;            // records the calls of `ops`, or null; outlives the executor
   KernelTuning tuning = {};
 };
 
@@ -82,6 +84,7 @@ class LocalExecutor : public Executor {
   std::shared_ptr<DiskCache> disk_;  // reads into kv_ until it is destroyed
   SequenceStore sequences_;
   BatchBuilder builder_;
+  StepAdapters adapters_;
   Buffer workspace_;
   OpContext context_;
   ActivationBuffers activations_;

@@ -23,6 +23,7 @@ void SequenceStore::apply(const StepPlan& plan) {
     records_[init.seq] = std::make_unique<SequenceRecord>(
         SequenceRecord{.tokens = init.prompt_token_ids,
                        .num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size()),
+                       .adapter = init.adapter,
                        .block_tables = std::vector<std::vector<BlockId>>(static_cast<size_t>(num_groups_)),
                        .sampling = sampling_state(init),
                        .constrained = constrained_output(init),

@@ -25,11 +25,13 @@ BlockHash digest(XXH3_state_t& state) {
 BlockHasher::BlockHasher(uint64_t seed, int32_t bits)
     : seed_(seed), mask_{low_bits(bits), low_bits(bits - 64)} {}
 
-BlockHash BlockHasher::root(int32_t adapter, std::string_view cache_salt) const {
+BlockHash BlockHasher::root(std::string_view adapter, std::string_view cache_salt) const {
   XXH3_state_t state;
   XXH3_INITSTATE(&state);
   XXH3_128bits_reset_withSeed(&state, seed_);
-  XXH3_128bits_update(&state, &adapter, sizeof(adapter));
+  const auto adapter_size = static_cast<uint32_t>(adapter.size());
+  XXH3_128bits_update(&state, &adapter_size, sizeof(adapter_size));
+  XXH3_128bits_update(&state, adapter.data(), adapter.size());
   XXH3_128bits_update(&state, cache_salt.data(), cache_salt.size());
   return digest(state);
 }

@@ -25,9 +25,9 @@ class BlockHasher {
   // hits.
   explicit BlockHasher(uint64_t seed, int32_t bits = 128);
 
-  // The parent hash of a first block. It separates caches that must not share blocks: adapters, and values of
-  // cache_salt.
-  BlockHash root(int32_t adapter, std::string_view cache_salt) const;
+  // The parent hash of a first block. It separates caches that must not share blocks: adapters
+  // (AdapterRef::digest), and values of cache_salt.
+  BlockHash root(std::string_view adapter, std::string_view cache_salt) const;
 
   // The hash of the block that holds token_ids and follows the block (or root) with the hash `parent`.
   BlockHash block(const BlockHash& parent, std::span<const TokenId> token_ids) const;

@@ -72,7 +72,7 @@ TableId KvManager::new_table() {
   return id;
 }
 
-TableId KvManager::open(int32_t adapter, std::string_view cache_salt) {
+TableId KvManager::open(std::string_view adapter, std::string_view cache_salt) {
   const TableId id = new_table();
   Table& table = at(id);
   table.open = true;

@@ -109,8 +109,9 @@ class KvManager {
   // Throws Error for an invalid layout: no group, a window < 1, no block.
   KvManager(const KvLayout& layout, const KvOptions& options);
 
-  // New, empty block tables. Sequences with another adapter or cache_salt never share blocks with them.
-  TableId open(int32_t adapter, std::string_view cache_salt);
+  // New, empty block tables. Sequences with another adapter (AdapterRef::digest) or cache_salt never share
+  // blocks with them.
+  TableId open(std::string_view adapter, std::string_view cache_salt);
   // Reserves memory for the tables of num_tokens tokens, so that they grow without allocating.
   void reserve(TableId table, int64_t num_tokens);
   // Frees the blocks, on any tier, and ends the tables.

@@ -3,9 +3,27 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/fingerprint.h"
 #include "base/strings.h"
 
 namespace quire {
+
+std::string digest_of(const AdapterWeights& adapter) {
+  Fingerprint print;
+  for (size_t site = 0; site < adapter.sites.size(); ++site) {
+    const LowRank* change = adapter.sites[site].get();
+    if (change == nullptr) continue;
+    print.add(static_cast<int64_t>(site));
+    print.add(dtype_name(change->dtype));
+    for (const LowRank::Piece& piece : change->pieces) {
+      for (const int64_t number : {piece.out_begin, piece.n, piece.rank}) print.add(number);
+      print.add(std::as_bytes(std::span(&piece.scale, 1)));
+    }
+    for (const Buffer* buffer : {&change->a, &change->b, &change->bias})
+      print.add(std::span(buffer->data(), buffer->size()));
+  }
+  return print.text();
+}
 
 std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows) {
   if (num_rows != rows.num_rows) {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "ops/low_rank.h"
@@ -23,6 +24,9 @@ struct AdapterWeights {
     return site < 0 || index >= sites.size() ? nullptr : sites[index].get();
   }
 };
+
+// A hash of everything that the adapter changes, as 32 hexadecimal digits. Equal contents have equal digests.
+std::string digest_of(const AdapterWeights& adapter);
 
 // The rows of a step that use one adapter.
 struct AdapterUse {

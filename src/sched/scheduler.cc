@@ -22,7 +22,7 @@ Status Scheduler::add_request(Request request) {
     return Failure{ErrorKind::kInternal, cat("There is already a request with the id ", request.id, "."), {}};
   if (Status status = check(request); !status.ok()) return status;
   SequenceGroup& group = state_.requests.add(std::move(request));
-  group.samples.front().table = state_.kv.open(group.request.adapter, group.request.cache_salt);
+  group.samples.front().table = state_.kv.open(group.request.adapter.digest, group.request.cache_salt);
   state_.queues.enter(group, state_.totals.num_steps);
   state_.queues.push_waiting(group);
   return {};

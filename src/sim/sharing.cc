@@ -61,7 +61,7 @@ class BeamRun {
 
   // Runs one prompt with output_len generated tokens.
   void run(int32_t input_len, int32_t output_len) {
-    beams_ = {{kv_.open(0, ""), 0.0}};
+    beams_ = {{kv_.open("", ""), 0.0}};
     write(input_len);
     for (int32_t drawn = 1; drawn < output_len; ++drawn) {
       continue_best();

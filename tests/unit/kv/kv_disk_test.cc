@@ -91,7 +91,7 @@ TEST_F(KvDisk, LoadsThePrefixInALaterProcess) {
   const auto stored = left_by(count_to(20));
   KvManager kv(layout_of(16, 8, 64), {});
   kv.restore_disk(stored);
-  const TableId table = kv.open(0, "");
+  const TableId table = kv.open("", "");
   kv.find_prefix(table, count_to(20), match_);
   EXPECT_EQ(match_.num_tokens, 0);
   EXPECT_EQ(match_.num_disk_tokens, 16) << "at most all but one token";
@@ -116,8 +116,8 @@ TEST_F(KvDisk, LoadsThePrefixInALaterProcess) {
 TEST_F(KvDisk, SharesAReadBetweenWaitingSequences) {
   KvManager kv(layout_of(16, 8, 64), {});
   kv.restore_disk(left_by(count_to(20)));
-  const TableId first = kv.open(0, "");
-  const TableId second = kv.open(0, "");
+  const TableId first = kv.open("", "");
+  const TableId second = kv.open("", "");
   kv.find_prefix(first, count_to(20), match_);
   ASSERT_TRUE(kv.load_from_disk(first, count_to(20), match_, reads_));
   kv.find_prefix(second, count_to(13), match_);
@@ -138,7 +138,7 @@ TEST_F(KvDisk, SharesAReadBetweenWaitingSequences) {
 TEST_F(KvDisk, RemovesADamagedBlockAndShortensThePrefix) {
   KvManager kv(layout_of(16, 8, 64), {});
   kv.restore_disk(left_by(count_to(20)));
-  const TableId table = kv.open(0, "");
+  const TableId table = kv.open("", "");
   kv.find_prefix(table, count_to(20), match_);
   ASSERT_TRUE(kv.load_from_disk(table, count_to(20), match_, reads_));
   for (size_t i = 0; i < reads_.size(); ++i)
@@ -153,7 +153,7 @@ TEST_F(KvDisk, RemovesADamagedBlockAndShortensThePrefix) {
 TEST_F(KvDisk, LoadsOnceUpToTheFreeHostBlocks) {
   KvManager kv(layout_of(16, 3, 64), {});
   kv.restore_disk(left_by(count_to(24)));
-  const TableId table = kv.open(0, "");
+  const TableId table = kv.open("", "");
   kv.find_prefix(table, count_to(24), match_);
   EXPECT_EQ(match_.num_disk_tokens, 20);
   ASSERT_TRUE(kv.load_from_disk(table, count_to(24), match_, reads_));
@@ -162,7 +162,7 @@ TEST_F(KvDisk, LoadsOnceUpToTheFreeHostBlocks) {
   kv.find_prefix(table, count_to(24), match_);
   EXPECT_EQ(match_.num_tokens, 12);
   EXPECT_FALSE(kv.load_from_disk(table, count_to(24), match_, reads_));
-  const TableId other = kv.open(0, "");
+  const TableId other = kv.open("", "");
   kv.find_prefix(other, count_to(24), match_);
   EXPECT_FALSE(kv.load_from_disk(other, count_to(24), match_, reads_)) << "no host block is free";
   kv.find_prefix(table, count_to(24), match_);
@@ -197,7 +197,7 @@ TEST_F(KvDisk, EvictsTheLeastRecentlyUsedSlot) {
 TEST_F(KvDisk, ResetsTheDiskDuringReadsAndWrites) {
   KvManager kv(layout_of(16, 8, 64), {});
   kv.restore_disk(left_by(count_to(20)));
-  const TableId table = kv.open(0, "");
+  const TableId table = kv.open("", "");
   kv.find_prefix(table, count_to(20), match_);
   ASSERT_TRUE(kv.load_from_disk(table, count_to(20), match_, reads_));
   kv.close(computed(kv, Tokens(12, 7)));

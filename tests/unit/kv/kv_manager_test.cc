@@ -30,7 +30,7 @@ Tokens count_up_to(int32_t size) {
 
 // Opens a table and computes the tokens that are not in the prefix cache.
 TableId computed(KvManager& kv, const Tokens& tokens, PrefixMatch& match) {
-  const TableId table = kv.open(0, "");
+  const TableId table = kv.open("", "");
   kv.find_prefix(table, tokens, match);
   std::vector<BlockCopy> copies;
   EXPECT_TRUE(kv.start(table, match, static_cast<int32_t>(tokens.size()), copies));
@@ -62,7 +62,7 @@ TEST(KvManager, ChangesNothingWhenBlocksRunOut) {
   KvManager kv(layout_with(4, 4), {});
   PrefixMatch match;
   const TableId table = computed(kv, count_up_to(9), match);
-  const TableId other = kv.open(0, "");
+  const TableId other = kv.open("", "");
   kv.find_prefix(other, Tokens(8, 1), match);
   std::vector<BlockCopy> copies;
   EXPECT_FALSE(kv.start(other, match, 8, copies));
@@ -90,11 +90,11 @@ TEST(KvManager, ReusesFullBlocksUpToTheSecondToLastToken) {
 TEST(KvManager, FindsOnlyCommittedBlocks) {
   KvManager kv(layout_with(16, 4), {});
   PrefixMatch match;
-  const TableId first = kv.open(0, "");
+  const TableId first = kv.open("", "");
   kv.find_prefix(first, count_up_to(12), match);
   std::vector<BlockCopy> copies;
   ASSERT_TRUE(kv.start(first, match, 12, copies));
-  const TableId second = kv.open(0, "");
+  const TableId second = kv.open("", "");
   kv.find_prefix(second, count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 0);
   kv.commit(first, count_up_to(12), 5);
@@ -106,11 +106,11 @@ TEST(KvManager, SeparatesAdaptersAndSalts) {
   KvManager kv(layout_with(16, 4), {});
   PrefixMatch match;
   computed(kv, count_up_to(12), match);
-  kv.find_prefix(kv.open(1, ""), count_up_to(12), match);
+  kv.find_prefix(kv.open("other", ""), count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 0);
-  kv.find_prefix(kv.open(0, "tenant"), count_up_to(12), match);
+  kv.find_prefix(kv.open("", "tenant"), count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 0);
-  kv.find_prefix(kv.open(0, ""), count_up_to(12), match);
+  kv.find_prefix(kv.open("", ""), count_up_to(12), match);
   EXPECT_EQ(match.num_tokens, 8);
 }
 
@@ -121,7 +121,7 @@ TEST(KvManager, ReusesTheTailOfAFreedSequenceFirst) {
   kv.close(first);
   EXPECT_EQ(kv.stats().num_cached, 4);
   const TableId other = computed(kv, Tokens(8, 1), match);
-  const TableId again = kv.open(0, "");
+  const TableId again = kv.open("", "");
   kv.find_prefix(again, count_up_to(16), match);
   EXPECT_EQ(match.num_tokens, 8) << "the front of the prefix is still there";
   kv.close(other);
@@ -164,17 +164,17 @@ TEST(KvManager, HashesTheOwnTokensOfAFork) {
   std::vector<BlockCopy> copies;
   const Tokens parent_tokens = {1, 2, 3, 4, 5, 5, 5, 5, 7, 7, 7, 7, 9};
   const Tokens child_tokens = {1, 2, 3, 4, 6, 6, 6, 6, 7, 7, 7, 7, 9};
-  const TableId parent = kv.open(0, "");
+  const TableId parent = kv.open("", "");
   kv.find_prefix(parent, parent_tokens, match);
   ASSERT_TRUE(kv.start(parent, match, 4, copies));
   kv.commit(parent, parent_tokens, 4);
   const TableId child = kv.fork(parent);
   ASSERT_TRUE(kv.allocate_slots(child, 13, copies));
   kv.commit(child, child_tokens, 13);
-  const TableId reader = kv.open(0, "");
+  const TableId reader = kv.open("", "");
   kv.find_prefix(reader, child_tokens, match);
   EXPECT_EQ(match.num_tokens, 12);
-  const TableId other = kv.open(0, "");
+  const TableId other = kv.open("", "");
   kv.find_prefix(other, parent_tokens, match);
   EXPECT_EQ(match.num_tokens, 4) << "the last block follows other tokens, though its own are the same";
   for (const TableId table : {parent, child, reader, other}) kv.close(table);
@@ -203,7 +203,7 @@ TEST(KvManager, SendsOnlyTheChangesOfATable) {
 
 TEST(KvManager, FreesBlocksThatLeaveTheWindow) {
   KvManager kv(layout_with(16, 4, {{KvGroupKind::kSlidingWindow, 5, {}}}), {});
-  const TableId table = kv.open(0, "");
+  const TableId table = kv.open("", "");
   PrefixMatch match;
   const Tokens tokens = count_up_to(40);
   kv.find_prefix(table, tokens, match);
@@ -222,7 +222,7 @@ TEST(KvManager, FreesBlocksThatLeaveTheWindow) {
 
 TEST(KvManager, FreesTheBlocksOfFinishedChunks) {
   KvManager kv(layout_with(16, 4, {{KvGroupKind::kChunked, 6, {}}}), {});
-  const TableId table = kv.open(0, "");
+  const TableId table = kv.open("", "");
   PrefixMatch match;
   const Tokens tokens = count_up_to(40);
   kv.find_prefix(table, count_up_to(4), match);  // too short for a hit
@@ -244,7 +244,7 @@ TEST(KvManager, NeedsNoBlockForAHitThatEndsAtAChunk) {
   PrefixMatch match;
   const Tokens tokens = count_up_to(33);
   kv.close(computed(kv, tokens, match));
-  const TableId again = kv.open(0, "");
+  const TableId again = kv.open("", "");
   kv.find_prefix(again, tokens, match);
   EXPECT_EQ(match.num_tokens, 32);
   for (const CachedBlock& cached : match.blocks[0]) EXPECT_EQ(cached.block, -1);
@@ -261,7 +261,7 @@ TEST(KvManager, NeedsOnlyTheBlocksOfTheWindowForAHit) {
   const Tokens tokens = count_up_to(33);
   const TableId table = computed(kv, tokens, match);
   kv.close(table);
-  const TableId again = kv.open(0, "");
+  const TableId again = kv.open("", "");
   kv.find_prefix(again, tokens, match);
   EXPECT_EQ(match.num_tokens, 32);
   ASSERT_EQ(match.blocks[0].size(), 8U);
@@ -280,11 +280,11 @@ TEST(KvManager, NeedsThePrefixInAllGroups) {
   EXPECT_EQ(kv.stats().num_used, 9 + 2);
   kv.close(table);
   kv.check_integrity();
-  const TableId again = kv.open(0, "");
+  const TableId again = kv.open("", "");
   kv.find_prefix(again, tokens, match);
   EXPECT_EQ(match.num_tokens, 32);
   Tokens shorter(tokens.begin(), tokens.begin() + 20);
-  kv.find_prefix(kv.open(0, ""), shorter, match);
+  kv.find_prefix(kv.open("", ""), shorter, match);
   EXPECT_EQ(match.num_tokens, 16) << "the window's older blocks were given back and are still findable";
 }
 

@@ -43,7 +43,7 @@ class KvRandom : public ::testing::TestWithParam<World> {
     sequence.request = next_request_++;
     const bool salted = one_in(5);
     sequence.root = salted ? 1 : 0;
-    sequence.table = sim.kv.open(0, salted ? "tenant" : "");
+    sequence.table = sim.kv.open("", salted ? "tenant" : "");
     // Few families of prompts, so that prefixes are shared.
     const int32_t family = below(3);
     for (int32_t i = 0, size = 1 + below(60); i < size; ++i)

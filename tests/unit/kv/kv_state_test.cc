@@ -37,7 +37,7 @@ const KvGroupSpec kFull = {KvGroupKind::kFull, 0, {}};
 class KvState : public ::testing::Test {
  protected:
   TableId started(KvManager& kv, const Tokens& tokens, int32_t chunk) {
-    const TableId table = kv.open(0, "");
+    const TableId table = kv.open("", "");
     kv.find_prefix(table, tokens, match_);
     EXPECT_TRUE(kv.start(table, match_, match_.num_tokens + chunk, copies_));
     kv.commit(table, tokens, match_.num_tokens + chunk);
@@ -95,7 +95,7 @@ TEST_F(KvState, MatchesUpToTheLastCheckpoint) {
   const TableId table = started(kv, tokens, 8);
   advance(kv, table, tokens, 24);
   advance(kv, table, tokens, 37);
-  const TableId other = kv.open(0, "");
+  const TableId other = kv.open("", "");
   kv.find_prefix(other, tokens, match_);
   EXPECT_EQ(match_.num_tokens, 24) << "the blocks of the full group reach to 36";
   EXPECT_EQ(match_.blocks[0].size(), 6U);
@@ -141,7 +141,7 @@ TEST_F(KvState, ReportsTheDistanceToTheNextBlockBoundary) {
   advance(kv, table, tokens, 8);
   EXPECT_EQ(kv.tokens_to_checkpoint(table), 8);
   KvManager full(layout_of({kFull}), every_second_block());
-  EXPECT_EQ(full.tokens_to_checkpoint(full.open(0, "")), 0);
+  EXPECT_EQ(full.tokens_to_checkpoint(full.open("", "")), 0);
 }
 
 }  // namespace

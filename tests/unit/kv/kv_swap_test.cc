@@ -31,7 +31,7 @@ TEST_F(KvSwap, OffloadsAndLoadsAnEvictedPrefix) {
   EXPECT_EQ(std::count_if(copies_.begin(), copies_.end(),
                           [](const BlockCopy& copy) { return copy.dst_tier == KvTier::kDevice; }),
             2);
-  kv.find_prefix(kv.open(0, ""), count_to(9), match_);
+  kv.find_prefix(kv.open("", ""), count_to(9), match_);
   EXPECT_EQ(match_.blocks[0][1].tier, KvTier::kDevice) << "it is in the device's cache again";
   kv.close(again);
   EXPECT_EQ(kv.stats().host.num_hits, 2);
@@ -121,7 +121,7 @@ TEST_F(KvSwap, EvictsCachedHostBlocksIfNeeded) {
   const TableId table = computed(kv, Tokens(16, 7));
   EXPECT_EQ(kv.stats().host.num_cached, 3);
   EXPECT_FALSE(kv.swap_out({&table, 1}, copies_)) << "four blocks";
-  const TableId smaller = kv.open(0, "");
+  const TableId smaller = kv.open("", "");
   kv.close(table);
   kv.find_prefix(smaller, Tokens(10, 8), match_);
   ASSERT_TRUE(kv.start(smaller, match_, 10, copies_));
@@ -150,7 +150,7 @@ TEST_F(KvSwap, LetsOthersFindTheFullBlocksOfASwappedSequence) {
   const TableId table = computed(kv, count_to(10));
   ASSERT_TRUE(kv.swap_out({&table, 1}, copies_));
   kv.close(computed(kv, Tokens(12, 7)));  // takes the whole device
-  const TableId other = kv.open(0, "");
+  const TableId other = kv.open("", "");
   kv.find_prefix(other, count_to(9), match_);
   EXPECT_EQ(match_.num_tokens, 8);
   EXPECT_EQ(match_.blocks[0][0].tier, KvTier::kHost);

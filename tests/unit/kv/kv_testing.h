@@ -31,7 +31,7 @@ class KvTierTest : public ::testing::Test {
  protected:
   // A table with all of `tokens` computed, except those found in the prefix cache.
   TableId computed(KvManager& kv, const Tokens& tokens) {
-    const TableId table = kv.open(0, "");
+    const TableId table = kv.open("", "");
     kv.find_prefix(table, tokens, match_);
     EXPECT_TRUE(kv.start(table, match_, static_cast<int32_t>(tokens.size()), copies_));
     kv.commit(table, tokens, static_cast<int32_t>(tokens.size()));

@@ -17,13 +17,13 @@ TEST(BlockHash, DependsOnParentTokensSeedAndRoot) {
   const BlockHasher hasher(1);
   const Tokens tokens = {1, 2, 3, 4};
   const Tokens others = {1, 2, 3, 5};
-  const BlockHash root = hasher.root(0, "");
+  const BlockHash root = hasher.root("", "");
   const BlockHash first = hasher.block(root, tokens);
   EXPECT_EQ(first, hasher.block(root, tokens));
   EXPECT_FALSE(first == hasher.block(root, others));
   EXPECT_FALSE(first == hasher.block(first, tokens));
-  EXPECT_FALSE(root == hasher.root(1, ""));
-  EXPECT_FALSE(root == hasher.root(0, "tenant"));
+  EXPECT_FALSE(root == hasher.root("other", ""));
+  EXPECT_FALSE(root == hasher.root("", "tenant"));
   EXPECT_FALSE(first == BlockHasher(2).block(root, tokens));
 }
 

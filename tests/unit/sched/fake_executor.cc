@@ -26,7 +26,7 @@ SequenceInit init_of(const Request& request) {
   init.sampling = request.sampling;
   init.end_token_ids = request.end_token_ids;
   init.seed = request.seed;
-  init.adapter = request.adapter;
+  init.adapter = request.adapter.id;
   return init;
 }
 
@@ -57,7 +57,7 @@ Expected expected_sample(const Request& request, int32_t index, int32_t max_mode
   const SequenceInit init = init_of(request);
   const SamplingParams& sampling = *request.sampling;
   Expected expected;
-  uint64_t history = history_root(request.adapter);
+  uint64_t history = history_root(request.adapter.id);
   for (const TokenId token : request.prompt_token_ids) history = history_hash(history, token);
   expected.finish_reason = FinishReason::kLength;
   const int64_t room = max_model_len - static_cast<int64_t>(request.prompt_token_ids.size());

@@ -63,7 +63,7 @@ class RandomHistory : public ::testing::TestWithParam<World> {
     if (one_in(5)) request.sampling.edit().min_tokens = below(request.sampling->max_tokens + 1);
     if (one_in(8)) request.sampling.edit().prompt_logprobs = 1;
     if (one_in(3)) request.sampling.edit().top_k = 2;
-    if (one_in(6)) request.adapter = 1;
+    if (one_in(6)) request.adapter = {.id = 1, .digest = "a"};
     if (one_in(6)) request.cache_salt = "tenant";
     if (one_in(6)) {
       SamplingParams& sampling = request.sampling.edit();

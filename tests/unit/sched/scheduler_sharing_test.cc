@@ -182,7 +182,7 @@ TEST(SchedulerPrefix, IsNotSharedAcrossAdaptersOrSalts) {
   Harness harness(sharing_config(), make_layout(64, 4));
   for (RequestId id = 0; id < 4; ++id) {
     Request request = make_request(id, make_prompt(16, 0), 3);
-    request.adapter = static_cast<int32_t>(id % 2);
+    if (id % 2 == 1) request.adapter = {.id = 1, .digest = "a"};
     request.cache_salt = id < 2 ? "" : "tenant";
     ASSERT_TRUE(harness.add(request).ok());
     harness.drain();
