@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "quire/logprobs_mode.h"
 
@@ -26,6 +27,12 @@ enum class PreemptionMode : uint8_t {
 // Default of max_num_batched_tokens: large enough for efficient matrix products, small enough that running
 // requests do not wait for a whole prompt.
 inline constexpr int32_t kDefaultBatchedTokens = 512;
+
+// A LoRA adapter in the format of PEFT: a directory with adapter_config.json and adapter_model.safetensors.
+struct LoraModule {
+  std::string name;  // that requests use; not that of another adapter
+  std::string path;
+};
 
 struct EngineOptions {
   // Model directory or GGUF file; empty = the embedded model. If no such path exists, a model on the Hugging
@@ -66,11 +73,13 @@ struct EngineOptions {
   int32_t max_logprobs = 20;                       // maximum logprobs per token that a request may ask for
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   int64_t grammar_cache_size = int64_t{256}
-                               << 20;  // bytes for compiled output constraints (JSON Schemas, ...)
-  std::string profile;                 // file for a profile of the steps, written at the end; empty = none
-  int32_t threads = 0;                 // compute threads; 0 = the physical cores available to this process
-  uint64_t seed = 0;                   // for requests without a seed
-  std::string chat_template;           // file that replaces the model's chat template
+                               << 20;    // bytes for compiled output constraints (JSON Schemas, ...)
+  std::string profile;                   // file for a profile of the steps, written at the end; empty = none
+  int32_t threads = 0;                   // compute threads; 0 = the physical cores available to this process
+  uint64_t seed = 0;                     // for requests without a seed
+  std::vector<LoraModule> lora_modules;  // adapters, loaded at start: any request may use one of them
+  int32_t max_lora_rank = 16;            // maximum rank of an adapter
+  std::string chat_template;             // file that replaces the model's chat template
   // Sampling defaults: auto (the model's generation_config.json) or none (neutral defaults).
   std::string generation_config = "auto";
   std::string

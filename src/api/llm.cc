@@ -257,6 +257,7 @@ std::vector<Generation> LLM::Impl::generate(const std::vector<Prompt>& prompts,
     generations[i].prompt_token_ids = prompt_ids(prompts[i]);
     requests[i].prompt_token_ids = generations[i].prompt_token_ids;
     requests[i].sampling = params[i];
+    requests[i].adapter_name = prompts[i].lora;
   }
   std::vector<RequestOutput> outputs = run(std::move(requests));
   for (size_t i = 0; i < outputs.size(); ++i) take_output(generations[i], std::move(outputs[i]));
@@ -334,6 +335,7 @@ Stream LLM::generate_stream(const Prompt& prompt, const SamplingParams& params) 
   std::vector<Request> requests(1);
   requests.front().prompt_token_ids = impl_->prompt_ids(prompt);
   requests.front().sampling = params;
+  requests.front().adapter_name = prompt.lora;
   if (const Status submitted = stream->batch.submit(std::move(requests)); !submitted.ok())
     throw Error(submitted.failure().message);
   return Stream(std::move(stream));

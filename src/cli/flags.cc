@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -174,6 +175,43 @@ std::unique_ptr<Engine> start_engine(const EngineConfig& config) {
   });
 }
 
+namespace {
+
+// NAME=PATH, or the JSON object of vLLM.
+LoraModule parse_lora_module(const std::string& text) {
+  LoraModule module;
+  if (text.starts_with('{')) {
+    const auto object = nlohmann::json::parse(text, nullptr, false);
+    const auto field = [&](const char* key) {
+      return object.is_object() && object.contains(key) && object[key].is_string()
+                 ? object[key].get<std::string>()
+                 : std::string();
+    };
+    module = {field("name"), field("path")};
+  } else if (const size_t equals = text.find('='); equals != std::string::npos) {
+    module = {text.substr(0, equals), text.substr(equals + 1)};
+  }
+  if (module.name.empty() || module.path.empty())
+    throw CLI::ValidationError("--lora-modules", cat("'", text, "' is not NAME=PATH"));
+  return module;
+}
+
+}  // namespace
+
+void add_lora_flag(CLI::App& command, std::string& lora) {
+  command
+      .add_option("--lora", lora,
+                  "Apply a LoRA adapter: the name of one of --lora-modules, or a directory (default: none)")
+      ->type_name("NAME|DIR");
+}
+
+std::string lora_name(const std::string& lora, EngineConfig& config) {
+  const auto named = [&](const LoraModule& module) { return module.name == lora; };
+  if (!lora.empty() && std::ranges::none_of(config.lora_modules, named))
+    config.lora_modules.push_back({lora, lora});
+  return lora;
+}
+
 void add_engine_flags(CLI::App& command, EngineConfig& config) {
   add_model_flag(command, config.model, config.revision);
   const std::string group = "Engine";
@@ -254,6 +292,17 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
   add("--tpot-slo", config.tpot_slo,
       "Target time per output token; prompts are prefilled in chunks small enough to meet it; 0 = none")
       ->transform(duration());
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--lora-modules",
+          [&config](const std::vector<std::string>& all) {
+            config.lora_modules.clear();
+            for (const std::string& text : all) config.lora_modules.push_back(parse_lora_module(text));
+          },
+          "LoRA adapters to load, NAME=PATH each; requests name one as their model (default: none)")
+      ->type_name("NAME=PATH")
+      ->group(group);
+  add("--max-lora-rank", config.max_lora_rank, "Maximum rank of an adapter; larger ones are refused");
   add("--threads", config.threads, "Compute threads; 0 = the physical cores available to this process");
   add("--profile", config.profile,
       "Time every operation, write a Chrome or Perfetto trace to this file at the end, and print a summary "

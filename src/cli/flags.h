@@ -56,6 +56,11 @@ struct SamplingFlags {
 };
 void add_sampling_flags(CLI::App& command, SamplingFlags& flags);
 
+// Adds --lora. Its value is one of the adapters that --lora-modules names, or a path.
+void add_lora_flag(CLI::App& command, std::string& lora);
+// The name of the adapter `lora` in `config`, to which a path is added; empty = the base model.
+std::string lora_name(const std::string& lora, EngineConfig& config);
+
 // CLI11 validator that converts a size such as "4GiB" to bytes.
 CLI::Validator byte_size();
 

@@ -19,7 +19,8 @@ constexpr std::string_view kMultimodal = "prompts are text only";
 constexpr std::string_view kFeatureIsOff = "the feature that it belongs to is off";
 constexpr std::string_view kLog = "--log-level sets what is logged";
 constexpr std::string_view kFiles = "safetensors and GGUF files are recognized and mapped";
-constexpr std::string_view kLora = "adapters are not supported; merge the adapter into the model";
+constexpr std::string_view kScaledLora =
+    "an adapter has the scale of its files; use --lora-modules NAME=PATH";
 constexpr std::string_view kSpeculation = "there is no speculative decoding";
 constexpr std::string_view kProxy =
     "use a reverse proxy for TLS, path prefixes and sockets (docs/operations.md)";
@@ -46,6 +47,10 @@ constexpr ForeignFlag kVllmFlags[] = {
     {.names = "--gpu-memory-utilization",
      .value = kOne,
      .note = "models run on the CPU; --kv-cache-memory sets the memory of the KV cache"},
+    {.names = "--enable-lora", .note = "--lora-modules loads adapters"},
+    {.names = "--max-loras --max-cpu-loras",
+     .value = kOne,
+     .note = "all adapters are in memory, and a step may use any of them"},
     {.names = "--enable-chunked-prefill", .note = "prompts are always prefilled in chunks"},
     {.names = "--enforce-eager", .note = "there are no CUDA graphs"},
     {.names = "--trust-remote-code", .note = "code of checkpoints is never run"},
@@ -127,7 +132,7 @@ constexpr ForeignFlag kVllmFlags[] = {
               "--skip-mm-profiling --disable-chunked-mm-input --disable-mm-preprocessor-cache",
      .note = kMultimodal},
     {.names =
-         "--max-loras --max-lora-rank --max-cpu-loras --lora-dtype --lora-target-modules "
+         "--lora-dtype --lora-target-modules "
          "--max-lora-cls-labels "
          "--lora-extra-vocab-size --default-mm-loras --per-request-spec-decode-metrics --reasoning-config "
          "--reasoning-parser-plugin --tool-parser-plugin --num-lookahead-slots",
@@ -185,8 +190,6 @@ constexpr ForeignFlag kVllmFlags[] = {
      .note = kOneProcess,
      .harmless = "1"},
     {.names = "--headless", .action = kUnavailable, .note = kOneProcess},
-    {.names = "--enable-lora", .action = kUnavailable, .note = kLora},
-    {.names = "--lora-modules", .action = kUnavailable, .value = kOne, .note = kLora},
     {.names =
          "--speculative-config -sc --speculative-model --num-speculative-tokens --spec-method --spec-model "
          "--spec-tokens",
@@ -392,10 +395,11 @@ constexpr ForeignFlag kLlamaCppFlags[] = {
      .action = kUnavailable,
      .value = kOne,
      .note = kConfig},
-    {.names = "--lora --lora-scaled --control-vector --control-vector-scaled",
+    {.names = "--lora-scaled", .action = kUnavailable, .value = kOne, .note = kScaledLora},
+    {.names = "--control-vector --control-vector-scaled",
      .action = kUnavailable,
      .value = kOne,
-     .note = kLora},
+     .note = "there are no control vectors"},
     {.names =
          "-md --model-draft -hfd --hf-repo-draft --spec-type --draft --draft-max --draft-min --draft-n -cd "
          "--ctx-size-draft -ngld --gpu-layers-draft",

@@ -25,6 +25,7 @@ struct GenerateFlags {
   SamplingFlags sampling;
   std::vector<std::string> prompts;
   std::string prompts_file;
+  std::string lora;
   std::vector<std::string> texts;  // positional prompts; "-" = standard input
   bool read_input = false;
   bool json = false;
@@ -170,6 +171,7 @@ int run_generate(GenerateFlags flags) {
         "input\n");
     return 2;
   }
+  flags.lora = lora_name(flags.lora, flags.config);
   fetch_with_progress(flags.config);
   std::optional<ProgressBar> loading(std::in_place, "Loading");
   LLM llm(flags.config, [&](double done) { loading->update(done); });
@@ -191,6 +193,7 @@ int run_generate(GenerateFlags flags) {
     } else {
       prompts.emplace_back(entry.text);
     }
+    prompts.back().lora = entry.lora.value_or(flags.lora);
     all_params.push_back(entry.params);
   }
   const double begin = monotonic_seconds();
@@ -229,6 +232,7 @@ void add_generate(CLI::App& app, int& exit_code) {
       ->type_name("FILE");
   command->add_flag("--json", flags->json, "Print one JSON object per prompt");
   command->add_flag("--stats", flags->stats, "Print statistics of the run as a JSON object on stderr");
+  add_lora_flag(*command, flags->lora);
   add_sampling_flags(*command, flags->sampling);
   command->callback([flags, &exit_code] { exit_code = run_generate(*flags); });
 }

@@ -118,6 +118,7 @@ PromptEntry parse_entry(const Json& object, const std::string& line, const Sampl
   entry.params = defaults;
   take_sampling(object, entry.params);
   take_constraint(object, entry.params);
+  take(object, "lora", entry.lora);
   take(object, "prompt", entry.text);
   take(object, "prompt_token_ids", entry.token_ids);
   if (const auto it = object.find("messages"); it != object.end() && !it->is_null()) {

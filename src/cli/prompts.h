@@ -2,6 +2,7 @@
 #pragma once
 
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,8 @@ struct PromptEntry {
   std::vector<TokenId> token_ids;
   std::string chat;  // a JSON object with messages, for LLM::chat_prompt_json()
   SamplingParams params;
+  // An adapter; empty = the base model, nullopt = that of the command line.
+  std::optional<std::string> lora = std::nullopt;
 };
 
 // Reads one prompt per line; empty lines are ignored.

@@ -6,8 +6,10 @@
 #include <functional>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "contract/adapter.h"
 #include "contract/engine_config.h"
 #include "contract/ids.h"
 #include "contract/pooling.h"
@@ -48,6 +50,15 @@ struct EngineHooks {
   std::function<double()> clock;  // replaces monotonic_seconds()
 };
 
+// A loaded LoRA adapter.
+struct AdapterDescription {
+  std::string name;
+  std::string path;  // as given
+  AdapterRef ref;
+  int64_t rank = 0;   // the largest of its modules
+  int64_t bytes = 0;  // in memory
+};
+
 // Properties of a loaded model. Constant.
 struct ModelInfo {
   std::string name;          // default name in the API: the directory's name, or "quire-tiny"
@@ -82,7 +93,11 @@ struct ModelInfo {
   std::map<std::string, std::string> prompts;  // kEmbed: prompt templates by name
   std::string default_prompt;                  // name of the default prompt template; empty = none
   std::vector<TokenId> end_token_ids;  // end-of-text tokens (generation_config.json, config.json, tokenizer)
+  std::vector<AdapterDescription> adapters;
 };
+
+// The adapter of that name; null if there is none.
+const AdapterDescription* find_adapter(const ModelInfo& model, std::string_view name);
 
 // A snapshot, for log lines, the statistics of a run, and tests.
 struct EngineStats {

@@ -41,6 +41,7 @@ class RequestAdmission {
   Status check(Request& request);
   Status compile_constraint(Request& request);
   Status tokenize_words(Request& request);
+  Status find_adapter_of(Request& request) const;
   Status check_task(const Request& request) const;
   Status check_sampling(const SharedSamplingParams& params);
   Status enter_queue(int32_t count);

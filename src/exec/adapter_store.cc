@@ -9,7 +9,7 @@
 
 namespace quire {
 
-int32_t AdapterStore::add(std::unique_ptr<const AdapterWeights> weights) {
+int32_t AdapterStore::add(std::shared_ptr<const AdapterWeights> weights) {
   adapters_.push_back(std::move(weights));
   return static_cast<int32_t>(adapters_.size());
 }

@@ -17,14 +17,14 @@ namespace quire {
 class AdapterStore {
  public:
   // Returns the adapter's id.
-  int32_t add(std::unique_ptr<const AdapterWeights> weights);
+  int32_t add(std::shared_ptr<const AdapterWeights> weights);
   bool empty() const { return adapters_.empty(); }
   size_t size() const { return adapters_.size(); }
   // Null for the base model, id 0. Throws Error for an unknown id: the plan is inconsistent.
   const AdapterWeights* find(int32_t id) const;
 
  private:
-  std::vector<std::unique_ptr<const AdapterWeights>> adapters_;  // id - 1
+  std::vector<std::shared_ptr<const AdapterWeights>> adapters_;  // id - 1
 };
 
 // Some rows and their adapters. Keeps its memory from step to step.

@@ -10,6 +10,7 @@
 #include "contract/checkpoint_quantization.h"
 #include "exec/kernel_tuner.h"
 #include "io/quantized/quantized_checkpoint.h"
+#include "models/adapter_targets.h"
 #include "quant/codec.h"
 
 namespace quire {
@@ -143,8 +144,19 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
     log_debug("kernels prefetch weights into ", choice.tuning.prefetch_into_l2 ? "L2" : "L1",
               "; the other variant takes ", fixed(choice.gain, 2), " times as long");
   }
+  runtime->runner_ = model_options.runner;
   runtime->kv_dtype_ = kv_dtype.value_or(runtime->model_->weight_dtype());
   return runtime;
+}
+
+Result<LocalRuntime::AddedAdapter> LocalRuntime::add_adapter(const lora::AdapterSource& source,
+                                                             const lora::AdapterLimits& limits) {
+  if (!adapter_targets_) adapter_targets_ = adapter_targets(*checkpoint_, runner_);
+  Result<lora::LoadedAdapter> loaded = lora::load_adapter(source, *adapter_targets_, limits);
+  if (!loaded.ok()) return loaded.failure();
+  std::string digest = digest_of(*loaded->adapter);
+  const int32_t id = adapters_.add(std::move(loaded->adapter));
+  return AddedAdapter{.ref = {id, std::move(digest)}, .info = std::move(loaded->info)};
 }
 
 int64_t LocalRuntime::workspace_bytes(const LocalExecutorOptions& options) const {
@@ -154,6 +166,7 @@ int64_t LocalRuntime::workspace_bytes(const LocalExecutorOptions& options) const
 void LocalRuntime::start_executor(const LocalExecutorOptions& options) {
   LocalExecutorOptions own = options;
   own.tuning = tuning_;
+  own.adapters = &adapters_;
   if (profiling_ != nullptr) own.profile = &profiling_->profile;
   model_->make_rope_tables({pool_.get(), {}}, options.max_model_len);
   executor_ = std::make_unique<LocalExecutor>(*model_, *ops_, *pool_, own);

@@ -9,11 +9,14 @@
 #include <string>
 
 #include "base/thread_pool.h"
+#include "contract/adapter.h"
 #include "contract/kv_layout.h"
+#include "exec/adapter_store.h"
 #include "exec/kv_groups.h"
 #include "exec/local_executor.h"
 #include "exec/profile_file.h"
 #include "io/checkpoint.h"
+#include "lora/load_adapter.h"
 #include "models/model.h"
 #include "ops/op_table.h"
 
@@ -62,6 +65,14 @@ class LocalRuntime {
   int num_threads() const { return pool_->num_threads(); }
   DType kv_dtype() const { return kv_dtype_; }
 
+  // Reads an adapter, which requests name by its reference. Fails if it cannot be applied in full. Call
+  // before the executor is started.
+  struct AddedAdapter {
+    AdapterRef ref;
+    lora::AdapterInfo info;
+  };
+  Result<AddedAdapter> add_adapter(const lora::AdapterSource& source, const lora::AdapterLimits& limits);
+
   // num_blocks is 0.
   KvLayout kv_layout(int32_t block_size) const { return make_kv_layout(spec(), kv_dtype_, block_size); }
   // Bytes that an executor needs in addition to weights and KV pool.
@@ -88,6 +99,9 @@ class LocalRuntime {
   std::unique_ptr<Model> model_;
   DType kv_dtype_ = DType::kF32;
   KernelTuning tuning_;
+  Runner runner_ = Runner::kAuto;
+  std::optional<AdapterTargets> adapter_targets_;  // made for the first adapter
+  AdapterStore adapters_;
   std::unique_ptr<LocalExecutor> executor_;
 };
 

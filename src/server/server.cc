@@ -21,6 +21,10 @@ namespace {
 constexpr double kFlushSeconds = 2.0;
 
 std::vector<std::string> model_names(const ServingEngine& engine, const ServerOptions& options) {
+  for (const std::string& name : options.served_model_names) {
+    if (find_adapter(engine.model(), name) != nullptr)
+      throw Error(cat("--served-model-name ", name, ": this is the name of an adapter (--lora-modules)"));
+  }
   if (!options.served_model_names.empty()) return options.served_model_names;
   std::vector<std::string> names = {engine.model().name};
   if (!engine.model().path.empty() && engine.model().path != engine.model().name)

@@ -53,6 +53,7 @@ struct ChatFlags {
   EngineConfig config;
   SamplingFlags sampling;
   std::string system;
+  std::string lora;
   std::vector<std::string> prompts, more_prompts;  // answered instead of a conversation
   bool no_markdown = false;
   bool no_history = false;
@@ -218,7 +219,8 @@ void say_that_text_is_continued(const std::string& model) {
          "it a chat.\n";
 }
 
-int run_chat(const ChatFlags& flags) {
+int run_chat(ChatFlags flags) {
+  flags.lora = lora_name(flags.lora, flags.config);
   fetch_with_progress(flags.config);
   Interrupts interrupts;
   std::optional<ProgressBar> loading(std::in_place, "Loading");
@@ -230,7 +232,8 @@ int run_chat(const ChatFlags& flags) {
                     ") generates no text: it computes embeddings or scores; see quire serve"));
   }
   interrupts.start_conversation();
-  ChatSettings settings{.sampling = llm.default_sampling_params(), .stats = !flags.no_stats};
+  ChatSettings settings{
+      .sampling = llm.default_sampling_params(), .stats = !flags.no_stats, .lora = flags.lora};
   settings.sampling.max_tokens = model.max_new_tokens;  // 0 = the rest of the context
   flags.sampling.apply(settings.sampling);
   const bool styles = has_styles(STDOUT_FILENO);
@@ -299,6 +302,7 @@ CLI::App* add_chat_command(CLI::App& app, int& exit_code, const std::string& nam
                     "Neither read nor write the history of messages, $XDG_STATE_HOME/quire/chat_history");
   command->add_flag("--no-stats", flags->no_stats,
                     "Do not print tokens, tokens/s and the time to the first token after each answer");
+  add_lora_flag(*command, flags->lora);
   add_sampling_flags(*command, flags->sampling);
   refuse_flags(*command);
   CLI::Option* log_level = command->get_option("--log-level")->default_str("warning");

@@ -11,7 +11,8 @@ namespace quire::cli {
 
 struct ChatSettings {
   SamplingParams sampling;
-  bool stats = true;  // a line after each answer
+  bool stats = true;      // a line after each answer
+  std::string lora = {};  // an adapter; empty = the base model
 };
 
 // Sets the field `name` (top_p, also as top-p) to the value in `text`; "default" restores the one in

@@ -162,7 +162,9 @@ std::string Conversation::respond(const SamplingParams& wanted) {
     throw Error("the conversation exceeds the maximum length of the model; /reset starts a new one");
   if (params.max_tokens <= 0 && continues_text_) params.max_tokens = kMaxContinuationTokens;
   if (params.max_tokens <= 0 || params.max_tokens > room) params.max_tokens = room;
-  Stream stream = llm_.generate_stream(Prompt(std::move(ids)), params);
+  Prompt prompt_of_chat(std::move(ids));
+  prompt_of_chat.lora = settings_.lora;
+  Stream stream = llm_.generate_stream(prompt_of_chat, params);
   ResponsePrinter printer(output_);
   std::string response;
   interrupts_.watch(&stream);

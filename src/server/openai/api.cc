@@ -6,6 +6,7 @@
 #include "base/strings.h"
 #include "base/yield_point.h"
 #include "server/linked_files.h"
+#include "server/openai/common_fields.h"
 #include "server/openai/errors.h"
 #include "server/openai/field_reader.h"
 #include "server/openai/pooling.h"
@@ -89,12 +90,18 @@ Result<Json> read_body(HttpRequest& request, const YieldPoint& yield_point) {
   return body;
 }
 
-void write_model_card(JsonOut& out, const ApiState& state, const std::string& name) {
+// adapter: null = the base model.
+void write_model_card(JsonOut& out, const ApiState& state, const std::string& name,
+                      const AdapterDescription* adapter) {
+  const ModelInfo& model = state.engine.model();
   out.begin_object().key("id").string(name).key("object").string("model");
   out.key("created").integer(state.started).key("owned_by").string("quire");
-  out.key("root").string(state.engine.model().path.empty() ? state.engine.model().name
-                                                           : state.engine.model().path);
-  out.key("parent").null().key("max_model_len").integer(state.engine.model().max_model_len);
+  if (adapter != nullptr) {
+    out.key("root").string(adapter->path).key("parent").string(state.options.model_names.front());
+  } else {
+    out.key("root").string(model.path.empty() ? model.name : model.path).key("parent").null();
+  }
+  out.key("max_model_len").integer(model.max_model_len);
   out.key("permission").begin_array().end_array().end_object();
 }
 
@@ -102,21 +109,23 @@ std::string model_list(const ApiState& state) {
   std::string body;
   JsonOut out(body);
   out.begin_object().key("object").string("list").key("data").begin_array();
-  for (const std::string& name : state.options.model_names) write_model_card(out, state, name);
+  for (const std::string& name : state.options.model_names) write_model_card(out, state, name, nullptr);
+  for (const AdapterDescription& adapter : state.engine.model().adapters)
+    write_model_card(out, state, adapter.name, &adapter);
   out.end_array().end_object();
   return body;
 }
 
 void one_model(const ApiState& state, std::string_view name, const Writer& writer) {
   const auto& names = state.options.model_names;
-  if (std::find(names.begin(), names.end(), name) == names.end()) {
-    return writer->send(error_response(
-        404, cat("The model '", name.substr(0, 200), "' does not exist; available: ", join(names, ", "), "."),
-        "model", "model_not_found"));
+  const AdapterDescription* adapter = find_adapter(state.engine.model(), name);
+  if (adapter == nullptr && std::find(names.begin(), names.end(), name) == names.end()) {
+    return writer->send(error_response(404, no_such_model(name, state.options, state.engine.model()), "model",
+                                       "model_not_found"));
   }
   std::string body;
   JsonOut out(body);
-  write_model_card(out, state, std::string(name));
+  write_model_card(out, state, std::string(name), adapter);
   writer->send(json_response(std::move(body)));
 }
 

@@ -208,16 +208,19 @@ void read_stream(FieldReader& fields, GenerationSpec& spec) {
 
 }  // namespace
 
-std::string read_model(FieldReader& fields, const ApiOptions& options) {
+std::string no_such_model(std::string_view name, const ApiOptions& options, const ModelInfo& model) {
+  std::vector<std::string> names = options.model_names;
+  for (const AdapterDescription& adapter : model.adapters) names.push_back(adapter.name);
+  return cat("The model '", name.substr(0, 200), "' does not exist; available: ", join(names, ", "), ".");
+}
+
+ModelChoice read_model(FieldReader& fields, const ApiOptions& options, const ModelInfo& model) {
   const auto name = fields.text("model");
-  if (!name || name->empty()) return options.model_names.front();
-  if (std::find(options.model_names.begin(), options.model_names.end(), *name) == options.model_names.end()) {
-    fields.fail(ErrorKind::kNotFound,
-                cat("The model '", name->substr(0, 200),
-                    "' does not exist; available: ", join(options.model_names, ", "), "."),
-                "model");
-  }
-  return *name;
+  if (!name || name->empty()) return {.name = options.model_names.front()};
+  if (find_adapter(model, *name) != nullptr) return {.name = *name, .adapter = *name};
+  if (std::find(options.model_names.begin(), options.model_names.end(), *name) == options.model_names.end())
+    fields.fail(ErrorKind::kNotFound, no_such_model(*name, options, model), "model");
+  return {.name = *name};
 }
 
 void read_generation_fields(FieldReader& fields, const ServingEngine& engine, const ApiOptions& options,
@@ -237,7 +240,9 @@ void read_generation_fields(FieldReader& fields, const ServingEngine& engine, co
 
 void read_labels(FieldReader& fields, const ApiOptions& options, const ModelInfo& model,
                  std::string_view prefix, const std::string& id, RequestLabels& labels) {
-  labels.model = read_model(fields, options);
+  ModelChoice choice = read_model(fields, options, model);
+  labels.model = std::move(choice.name);
+  labels.adapter = std::move(choice.adapter);
   labels.created = unix_seconds();
   take(labels.priority, fields.integer32("priority"));
   if (labels.priority != 0 && model.scheduling_policy != SchedulingPolicy::kPriority)

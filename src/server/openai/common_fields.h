@@ -12,7 +12,9 @@ namespace quire {
 
 // The `model` field. Absent and empty stand for the first model name; an unknown name is a not-found failure.
 // Returns the name for the response.
-std::string read_model(FieldReader& fields, const ApiOptions& options);
+// The message for a model that is neither the base model nor one of its adapters.
+std::string no_such_model(std::string_view name, const ApiOptions& options, const ModelInfo& model);
+ModelChoice read_model(FieldReader& fields, const ApiOptions& options, const ModelInfo& model);
 
 // id: the request's id unless it has the field `request_id`; prefix: of the id in the response. A priority
 // where the scheduling policy has none is ignored.

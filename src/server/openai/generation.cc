@@ -83,6 +83,7 @@ Status GenerationResponse::submit_all() {
     request.priority = spec_.priority;
     request.client = spec_.client;
     request.cache_salt = spec_.cache_salt;
+    request.adapter_name = spec_.adapter;
   }
   return requests_.submit(std::move(requests), [self = shared_from_this()](size_t i, RequestOutput&& output) {
     self->receive(i, std::move(output));

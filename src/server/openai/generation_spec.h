@@ -29,10 +29,17 @@ struct ApiOptions {
   DetectedFormat formats;                              // formats of reasoning and tool calls
 };
 
+// What the field `model` names.
+struct ModelChoice {
+  std::string name;          // as named in the response
+  std::string adapter = {};  // the same if it is an adapter; empty = the base model
+};
+
 // The fields of a request that identify and order it.
 struct RequestLabels {
-  std::string id;     // "chatcmpl-...", "cmpl-..."
-  std::string model;  // as named in the response
+  std::string id;       // "chatcmpl-...", "cmpl-..."
+  std::string model;    // as named in the response
+  std::string adapter;  // Request::adapter_name
   int64_t created = 0;
   int32_t priority = 0;
   std::string client;      // the API key, or the request's `user` if there are no keys

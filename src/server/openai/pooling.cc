@@ -48,6 +48,7 @@ Status Pooling::submit_all() {
     requests[i].priority = spec_.priority;
     requests[i].client = spec_.client;
     requests[i].cache_salt = spec_.cache_salt;
+    requests[i].adapter_name = spec_.adapter;
   }
   return requests_.submit(std::move(requests), [self = shared_from_this()](size_t i, RequestOutput&& output) {
     self->receive(i, std::move(output));

@@ -1,0 +1,160 @@
+#!/usr/bin/env python3
+"""Writes tests/golden/lora: LoRA adapters of the models in tests/golden/models, and the outputs of PEFT for them.
+
+Each directory NAME has adapter_config.json as PEFT writes it, weights.json, from which tools/golden_weights.py draws the adapter's weights,
+and golden.json:
+  model     the base, in tests/golden/models
+  cases     as in tools/make_model_goldens.py, computed in float32 from the files as they are read back
+  base      the logits of the base model for the last case, which differ
+
+Usage: make_lora_goldens.py [--out DIR] [NAME...]       default: all
+Needs peft, transformers and torch.
+"""
+
+import argparse
+import json
+import pathlib
+import shutil
+import tempfile
+
+import golden_weights
+import peft
+import torch
+import transformers
+from make_model_goldens import make_case, MIN_MARGIN
+from peft import LoraConfig, PeftModel, get_peft_model
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM
+
+GOLDEN = golden_weights.GOLDEN
+PROMPT_LENGTHS = (1, 23)
+SEEDS = 200
+# An adapter must change the logits by this fraction of their largest magnitude: one that is applied in part is noticed.
+MIN_CHANGE = 0.1
+DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
+
+ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+
+# name: (model, arguments of LoraConfig, dtype of the file)
+ADAPTERS = {
+    # Configurations.
+    "qwen3-attention": ("qwen3", dict(r=4, lora_alpha=8, target_modules=ATTENTION), "float32"),
+    "qwen3-all-linear": ("qwen3", dict(r=3, lora_alpha=6, target_modules="all-linear"), "float32"),
+    "qwen3-rank-1": ("qwen3", dict(r=1, lora_alpha=4, target_modules=["q_proj", "down_proj"]), "float32"),
+    "qwen3-rslora": ("qwen3", dict(r=9, lora_alpha=6, use_rslora=True, target_modules=ATTENTION), "float32"),
+    "qwen3-bfloat16": ("qwen3", dict(r=8, lora_alpha=16, target_modules=ATTENTION + ["gate_proj", "up_proj", "down_proj"]), "bfloat16"),
+    "qwen3-float16": ("qwen3", dict(r=8, lora_alpha=16, target_modules="all-linear"), "float16"),
+    "llama-patterns": ("llama", dict(
+        r=4, lora_alpha=8, target_modules=ATTENTION + ["up_proj"], rank_pattern={"q_proj": 2, "layers.1.self_attn.v_proj": 7},
+        alpha_pattern={"^model.layers.0.self_attn.k_proj": 20, "up_proj": 3}), "float32"),
+    "llama-regular-expression": ("llama", dict(r=4, lora_alpha=4, target_modules=r".*layers\.1\.(self_attn\.[qv]_proj|mlp\.down_proj)"), "float32"),
+    "llama-one-layer": ("llama", dict(r=4, lora_alpha=8, target_modules=ATTENTION, layers_to_transform=1), "float32"),
+    "llama-exclusions": ("llama", dict(r=4, lora_alpha=8, target_modules="all-linear", exclude_modules=["k_proj", "gate_proj"]), "float32"),
+    "llama-bias-of-b": ("llama", dict(r=4, lora_alpha=8, lora_bias=True, target_modules=["q_proj", "v_proj", "down_proj"]), "float32"),
+    "llama-untied-head": ("llama-untied", dict(r=4, lora_alpha=8, target_modules=["lm_head", "o_proj"]), "float32"),
+    # Fused, split, interleaved and transposed projections.
+    "phi3-fused": ("phi3", dict(r=4, lora_alpha=8, target_modules=["qkv_proj", "gate_up_proj", "down_proj"]), "float32"),
+    "gpt2-transposed": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc", "c_proj"], fan_in_fan_out=True), "float32"),
+    "gpt_neox-interleaved": ("gpt_neox", dict(r=4, lora_alpha=8, target_modules=["query_key_value", "dense"]), "float32"),
+    "bloom-interleaved": ("bloom", dict(r=4, lora_alpha=8, target_modules=["query_key_value", "dense_h_to_4h"]), "float32"),
+    "falcon-grouped": ("falcon-new", dict(r=4, lora_alpha=8, target_modules=["query_key_value", "dense"]), "float32"),
+    # Other architectures.
+    "qwen2-bias": ("qwen2", dict(r=4, lora_alpha=8, target_modules="all-linear"), "float32"),
+    "gemma3-attention": ("gemma3", dict(r=4, lora_alpha=8, target_modules=ATTENTION), "float32"),
+    "olmo2-all-linear": ("olmo2", dict(r=4, lora_alpha=8, target_modules="all-linear"), "float32"),
+    "cohere2-parallel": ("cohere2", dict(r=4, lora_alpha=8, target_modules="all-linear"), "float32"),
+    "phi-biases": ("phi", dict(r=4, lora_alpha=8, target_modules=["q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2"]), "float32"),
+    "opt-all-linear": ("opt", dict(r=4, lora_alpha=8, target_modules="all-linear"), "float32"),
+    "granite-multipliers": ("granite", dict(r=4, lora_alpha=8, target_modules="all-linear"), "float32"),
+    "smollm3-attention": ("smollm3", dict(r=4, lora_alpha=8, target_modules=ATTENTION), "float32"),
+    "qwen2_moe-shared-expert": ("qwen2_moe", dict(r=4, lora_alpha=8, target_modules=ATTENTION + [
+        "shared_expert.gate_proj", "shared_expert.up_proj", "shared_expert.down_proj", "shared_expert_gate"]), "float32"),
+    "deepseek_v3-latent": ("deepseek_v3", dict(r=4, lora_alpha=8, target_modules=["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "o_proj"]), "float32"),
+    "qwen3_next-linear-attention": ("qwen3_next", dict(r=4, lora_alpha=8, target_modules=[
+        "in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "k_proj", "v_proj", "o_proj"]), "float32"),
+    "mamba2-projections": ("mamba2", dict(r=4, lora_alpha=8, target_modules=["in_proj"]), "float32"),
+    "mamba-projections": ("mamba", dict(r=4, lora_alpha=8, target_modules=["in_proj", "x_proj", "dt_proj"]), "float32"),
+    "lfm2-convolution": ("lfm2", dict(r=4, lora_alpha=8, target_modules=["in_proj", "out_proj", "q_proj", "w1", "w2", "w3"]), "float32"),
+    "nemotron_h-hybrid": ("nemotron_h", dict(r=4, lora_alpha=8, target_modules=["in_proj", "up_proj", "q_proj", "o_proj"]), "float32"),
+}
+
+
+def load_base(folder):
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+
+
+def describe(folder, config, dtype):
+    """The tensors of an adapter that PEFT has saved, as in weights.json."""
+    described = {}
+    for name, value in load_file(folder / "adapter_model.safetensors").items():
+        # A keeps the size of its input, and B A about a third of that of a base's matrix.
+        deviation = 0.3 if name.endswith("bias") else 1.0 / value.shape[1] ** 0.5
+        if "lora_B" in name and not name.endswith("bias"):
+            deviation *= 0.5 * config.r / config.lora_alpha
+        described[name] = [DTYPES[getattr(torch, dtype)], list(value.shape), "normal", 0.0, round(deviation, 4)]
+    return {"adapter_model.safetensors": golden_weights.collapse(described)}
+
+
+@torch.no_grad()
+def make_cases(model, base, vocab_size, seed):
+    """A case for each length, or none if greedy tokens are unclear. base: the logits without the adapter are returned for the last."""
+    generator = torch.Generator().manual_seed(seed)
+    cases = []
+    for length in PROMPT_LENGTHS:
+        prompt = torch.randint(0, vocab_size, (length,), generator=generator).tolist()
+        case, margin = make_case(model, prompt)
+        if margin < MIN_MARGIN or len(set(case["greedy"])) < 4:
+            return [], []
+        cases.append(case)
+    unchanged = base(torch.tensor([cases[-1]["prompt"]]), use_cache=False).logits[0, -1].tolist()
+    change = max(abs(a - b) for a, b in zip(unchanged, cases[-1]["logits"]))
+    return (cases, unchanged) if change > MIN_CHANGE * max(map(abs, unchanged)) else ([], [])
+
+
+def make_adapter(path, model_name, arguments, dtype):
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    config = LoraConfig(task_type="CAUSAL_LM", **arguments)
+    with tempfile.TemporaryDirectory() as base_folder, tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        golden_weights.write_checkpoint(GOLDEN / "models" / model_name, pathlib.Path(base_folder))
+        base = load_base(base_folder)
+        get_peft_model(load_base(base_folder), config).save_pretrained(folder / "empty", save_embedding_layers=False)
+        files = describe(folder / "empty", config, dtype)
+        written = json.loads((folder / "empty" / "adapter_config.json").read_text()) | dict(base_model_name_or_path=model_name)
+        # Sets have no order.
+        for key, value in written.items():
+            if isinstance(value, list):
+                written[key] = sorted(value)
+        (path / "adapter_config.json").write_text(json.dumps(written, indent=1) + "\n")
+        for seed in range(SEEDS):
+            golden_weights.write_description(path, seed, files)
+            drawn = folder / f"drawn{seed}"
+            drawn.mkdir()
+            golden_weights.write_checkpoint(path, drawn)
+            model = PeftModel.from_pretrained(load_base(base_folder), drawn).eval()
+            cases, unchanged = make_cases(model, base, base.config.get_text_config().vocab_size, seed)
+            if cases:
+                break
+        else:
+            raise SystemExit(f"{path.name}: no seed gives clear greedy tokens")
+    golden = dict(peft=peft.__version__, transformers=transformers.__version__, torch=torch.__version__, model=model_name, cases=cases,
+                  base=[round(x, 6) for x in unchanged])
+    (path / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+    print(f"{path.name}: seed {seed}, {sum(f.stat().st_size for f in path.iterdir())} bytes")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, default=GOLDEN / "lora")
+    parser.add_argument("names", nargs="*", choices=[[], *ADAPTERS], metavar="NAME")
+    args = parser.parse_args()
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    for name in args.names or ADAPTERS:
+        make_adapter(args.out / name, *ADAPTERS[name])
+
+
+if __name__ == "__main__":
+    main()
