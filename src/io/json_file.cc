@@ -47,6 +47,7 @@ class JsonBuilder {
 
   bool Key(const char* text, rapidjson::SizeType size, bool) {
     key_.assign(text, size);
+    if (options_.keys != nullptr) options_.keys->push_back({static_cast<int>(open_.size()), key_});
     if (options_.unique_keys && open_.back()->contains(key_)) {
       problem_ = cat("duplicate key '", key_, "'");
       return false;

@@ -8,12 +8,20 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace quire {
+
+// A key of an object. depth: number of objects and lists around it, at least 1.
+struct JsonKey {
+  int depth = 1;
+  std::string name;
+};
 
 struct JsonOptions {
   int max_depth = 64;
   bool unique_keys = false;  // report duplicate keys of an object as errors; otherwise the last one is used
+  std::vector<JsonKey>* keys = nullptr;  // receives all keys in the order of the text, which the value loses
 };
 
 // `name` appears in errors: "NAME:LINE: problem". Throws Error.

@@ -137,42 +137,52 @@ std::string TensorInfo::shape_text() const {
   return text + "]";
 }
 
-Safetensors::Safetensors(std::span<const std::byte> bytes, std::string file)
-    : bytes_(bytes), file_(std::move(file)) {
-  if (bytes.size() < kLengthBytes) {
-    throw Error(cat(file_, ": has ", bytes.size(), " bytes, too few for a safetensors file (truncated?)"));
+size_t safetensors_header_bytes(std::span<const std::byte> start, size_t file_bytes,
+                                const std::string& file) {
+  if (file_bytes < kLengthBytes || start.size() < kLengthBytes) {
+    throw Error(cat(file, ": has ", file_bytes, " bytes, too few for a safetensors file (truncated?)"));
   }
   uint64_t length = 0;
-  for (size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<uint64_t>(bytes[i]) << (8 * i);
+  for (size_t i = 0; i < kLengthBytes; ++i) length |= std::to_integer<uint64_t>(start[i]) << (8 * i);
   if (length > kMaxHeader) {
-    throw Error(cat(file_, ": claims a header of ", length, " bytes; not a valid safetensors file"));
+    throw Error(cat(file, ": claims a header of ", length, " bytes; not a valid safetensors file"));
   }
-  if (length > bytes.size() - kLengthBytes) {
-    throw Error(cat(file_, ": claims a header of ", length, " bytes, but only ", bytes.size() - kLengthBytes,
+  if (length > file_bytes - kLengthBytes) {
+    throw Error(cat(file, ": claims a header of ", length, " bytes, but only ", file_bytes - kLengthBytes,
                     " follow (truncated?)"));
   }
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + kLengthBytes,
-                              static_cast<size_t>(length));
-  const nlohmann::json header =
-      parse_json(text, cat(file_, ": header"), {.max_depth = 8, .unique_keys = true});
-  if (!header.is_object()) throw Error(cat(file_, ": the header is not a JSON object"));
+  return kLengthBytes + static_cast<size_t>(length);
+}
 
-  const size_t data_begin = kLengthBytes + static_cast<size_t>(length);
-  const HeaderReader reader{file_, data_begin, bytes.size() - data_begin};
-  tensors_.reserve(header.size());
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> start, size_t file_bytes,
+                                           const std::string& file) {
+  const size_t data_begin = safetensors_header_bytes(start, file_bytes, file);
+  const std::string_view text(reinterpret_cast<const char*>(start.data()) + kLengthBytes,
+                              data_begin - kLengthBytes);
+  const nlohmann::json header =
+      parse_json(text, cat(file, ": header"), {.max_depth = 8, .unique_keys = true});
+  if (!header.is_object()) throw Error(cat(file, ": the header is not a JSON object"));
+
+  const HeaderReader reader{file, data_begin, file_bytes - data_begin};
+  SafetensorsHeader out;
+  out.tensors.reserve(header.size());
   for (const auto& [name, entry] : header.items()) {
-    if (name != "__metadata__") tensors_.push_back(reader.read(name, entry));
+    if (name != "__metadata__") out.tensors.push_back(reader.read(name, entry));
   }
   if (const auto it = header.find("__metadata__"); it != header.end()) {
     for (const auto& [name, value] : it->items()) {
-      if (value.is_string()) metadata_.emplace(name, value.get<std::string>());
+      if (value.is_string()) out.metadata.emplace(name, value.get<std::string>());
     }
   }
   // Among tensors with the same offset, empty ones come first, so that they do not count as overlapping.
-  std::sort(tensors_.begin(), tensors_.end(), [](const TensorInfo& a, const TensorInfo& b) {
+  std::sort(out.tensors.begin(), out.tensors.end(), [](const TensorInfo& a, const TensorInfo& b) {
     return std::pair(a.offset, a.bytes) < std::pair(b.offset, b.bytes);
   });
-  reader.check_cover(tensors_);
+  reader.check_cover(out.tensors);
+  return out;
 }
+
+Safetensors::Safetensors(std::span<const std::byte> bytes, std::string file)
+    : bytes_(bytes), file_(std::move(file)), header_(parse_safetensors_header(bytes, bytes.size(), file_)) {}
 
 }  // namespace quire

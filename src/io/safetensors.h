@@ -31,6 +31,20 @@ struct TensorInfo {
   std::string shape_text() const;  // "[2, 3]"
 };
 
+// The header of a file: its tensors by offset, and the strings of `__metadata__`.
+struct SafetensorsHeader {
+  std::vector<TensorInfo> tensors;
+  std::map<std::string, std::string, std::less<>> metadata;
+};
+
+// The number of bytes before the tensors' data, from the first bytes of a file. Throws Error if they are not
+// those of a safetensors file of file_bytes.
+size_t safetensors_header_bytes(std::span<const std::byte> start, size_t file_bytes, const std::string& file);
+
+// start: at least the header. Throws Error as Safetensors does.
+SafetensorsHeader parse_safetensors_header(std::span<const std::byte> start, size_t file_bytes,
+                                           const std::string& file);
+
 // A parsed view of a file in memory, which must outlive it.
 class Safetensors {
  public:
@@ -39,9 +53,9 @@ class Safetensors {
   Safetensors(std::span<const std::byte> bytes, std::string file);
 
   const std::string& file() const { return file_; }
-  std::span<const TensorInfo> tensors() const { return tensors_; }  // by offset
+  std::span<const TensorInfo> tensors() const { return header_.tensors; }  // by offset
   // `__metadata__`: strings by key.
-  const std::map<std::string, std::string, std::less<>>& metadata() const { return metadata_; }
+  const std::map<std::string, std::string, std::less<>>& metadata() const { return header_.metadata; }
   std::span<const std::byte> data(const TensorInfo& info) const {
     return bytes_.subspan(info.offset, info.bytes);
   }
@@ -49,8 +63,7 @@ class Safetensors {
  private:
   std::span<const std::byte> bytes_;
   std::string file_;
-  std::vector<TensorInfo> tensors_;
-  std::map<std::string, std::string, std::less<>> metadata_;
+  SafetensorsHeader header_;
 };
 
 }  // namespace quire

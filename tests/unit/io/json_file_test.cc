@@ -28,6 +28,14 @@ TEST(Json, ReadsAllTypesOfValues) {
   EXPECT_EQ(v["c"].get<uint64_t>(), UINT64_MAX);
 }
 
+TEST(Json, ListsKeysInTheOrderOfTheTextIfAsked) {
+  std::vector<JsonKey> keys;
+  parse_json(R"({"z": {"b": 1, "a": [{"c": 2}]}, "y": 3})", "f", {.keys = &keys});
+  std::string text;
+  for (const JsonKey& key : keys) text += key.name + std::to_string(key.depth) + " ";
+  EXPECT_EQ(text, "z1 b2 a2 c4 y1 ");
+}
+
 TEST(Json, ReadsValuesOutsideOfContainers) {
   EXPECT_EQ(parse_json(" 7 ", "f").get<int>(), 7);
   EXPECT_EQ(parse_json("\xEF\xBB\xBF{}", "f"), nlohmann::json::object());

@@ -41,6 +41,16 @@ TEST(Safetensors, ReadsTensorsInOrderOfTheirBytes) {
   EXPECT_EQ(all[3].bytes, 2U);
 }
 
+TEST(Safetensors, ReadsAHeaderWithoutTheData) {
+  const std::string file = safetensors_file(kGood, 32);
+  const size_t header = safetensors_header_bytes(as_bytes(file).first(8), file.size(), "f");
+  EXPECT_EQ(header, file.size() - 32);
+  const auto parsed = parse_safetensors_header(as_bytes(file).first(header), file.size(), "f");
+  ASSERT_EQ(parsed.tensors.size(), 4U);
+  EXPECT_EQ(parsed.tensors[2].offset, header + 6);
+  EXPECT_EQ(parsed.metadata.at("format"), "pt");
+}
+
 TEST(Safetensors, AcceptsAFileWithoutTensors) {
   const std::string file = safetensors_file("{}", 0);
   EXPECT_TRUE(Safetensors(as_bytes(file), "f").tensors().empty());
