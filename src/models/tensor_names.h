@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "nn/param_id.h"
+#include "nn/row_layout.h"
 
 namespace quire {
 
@@ -38,13 +39,6 @@ class ParamIds {
   size_t size_ = 0;
 };
 
-// How a tensor's rows are interleaved: `groups` groups, each of parts with `sizes` rows. The model has the
-// parts one after another, each with the rows of all groups, in the given order of parts.
-struct RowLayout {
-  int64_t groups = 1;
-  std::vector<int64_t> sizes;
-  std::vector<size_t> order;
-};
 // rows: number of rows of the tensor.
 using RowLayoutFn = RowLayout (*)(const LayerSpec& layer, int64_t rows);
 

@@ -134,6 +134,17 @@ const TensorName* TensorResolver::choose(std::span<const ParamSpec> fused, const
   return chosen;
 }
 
+std::array<int32_t, 2> TensorResolver::numbers_of(const TensorName& row, const ParamSpec& spec,
+                                                  const ParamPlace& place) const {
+  std::array<int32_t, 2> numbers = {place.layer, place.index};
+  if (place.layer < 0) numbers = {place.index, place.index};
+  if (names_.sublayers > 1 && place.layer >= 0) {
+    numbers[0] = place.layer / names_.sublayers;
+    if (!is_of_expert(row)) numbers[1] = place.layer % names_.sublayers;
+  }
+  return spec.numbers.value_or(numbers);
+}
+
 std::string TensorResolver::name_of(const TensorName& row, const ParamSpec& spec,
                                     const ParamPlace& place) const {
   std::string_view prefix = prefix_;
@@ -141,13 +152,7 @@ std::string TensorResolver::name_of(const TensorName& row, const ParamSpec& spec
   if (spec.scope == ParamScope::kClassifier &&
       checkpoint_.find(cat(prefix_, row.module, ".weight")) == nullptr)
     prefix = "";
-  std::array<int32_t, 2> numbers = {place.layer, place.index};
-  if (place.layer < 0) numbers = {place.index, place.index};
-  if (names_.sublayers > 1 && place.layer >= 0) {
-    numbers[0] = place.layer / names_.sublayers;
-    if (!is_of_expert(row)) numbers[1] = place.layer % names_.sublayers;
-  }
-  if (spec.numbers) numbers = *spec.numbers;
+  const std::array<int32_t, 2> numbers = numbers_of(row, spec, place);
   return cat(prefix, with_number(with_number(row.module, numbers[0]), numbers[1]));
 }
 

@@ -1,6 +1,7 @@
 // Finds the tensors of a checkpoint that store the parameters of a model, by the architecture's name table.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -70,6 +71,12 @@ class TensorResolver {
   const WeightNames& names() const { return names_; }
   const std::string& prefix() const { return prefix_; }
   const std::string& head_prefix() const { return head_prefix_; }
+  const ModelSpec& spec() const { return spec_; }
+  // The name table, with the rows of a classifier.
+  std::span<const TensorName> rows() const { return rows_; }
+  // The numbers that replace "{}" in the module of a row.
+  std::array<int32_t, 2> numbers_of(const TensorName& row, const ParamSpec& spec,
+                                    const ParamPlace& place) const;
 
  private:
   // The row that stores the first parameter, alone or with following ones; null = none.

@@ -116,14 +116,11 @@ void WeightLoader::copy_rows(const StoredTensor& tensor, std::byte* dst, std::sp
     return;
   }
   const RowLayout layout = tensor.row_layout(*tensor.layer, static_cast<int64_t>(source.size() / row_bytes));
-  const int64_t group_rows = std::accumulate(layout.sizes.begin(), layout.sizes.end(), int64_t{0});
-  for (const size_t part : layout.order) {
-    const int64_t first = std::accumulate(layout.sizes.begin(),
-                                          layout.sizes.begin() + static_cast<ptrdiff_t>(part), int64_t{0});
-    const size_t bytes = static_cast<size_t>(layout.sizes[part]) * row_bytes;
-    for (int64_t g = 0; g < layout.groups; ++g, dst += bytes)
-      std::memcpy(dst, source.data() + static_cast<size_t>(g * group_rows + first) * row_bytes, bytes);
-  }
+  for_each_run(layout, [&](int64_t first, int64_t count) {
+    const size_t bytes = static_cast<size_t>(count) * row_bytes;
+    std::memcpy(dst, source.data() + static_cast<size_t>(first) * row_bytes, bytes);
+    dst += bytes;
+  });
 }
 
 std::span<const std::byte> WeightLoader::bytes_of_part(const StoredTensor& tensor) const {

@@ -1,0 +1,205 @@
+#include "models/adapter_targets.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <utility>
+
+#include "base/strings.h"
+#include "models/model_param_ids.h"
+#include "models/pooling_files.h"
+
+namespace quire {
+namespace {
+
+// Heads that poolers and classifiers do not use.
+constexpr std::array<std::string_view, 5> kUnusedHeads = {"lm_head", "cls.*", "pooler.*", "head.*",
+                                                          "decoder.*"};
+// Part of the names of a block that several layers share (Zamba 2). transformers has a copy of the block in
+// each layer, so that an adapter of one copy would change only that layer.
+constexpr std::string_view kSharedBlock = ".shared_transformer.";
+constexpr std::array<std::string_view, 4> kHeadPrefixes = {"", "language_model.", "text_model.", "thinker."};
+
+bool starts_with(std::span<const ParamSpec> params, const ParamIds& ids) {
+  return ids.size() <= params.size() &&
+         std::ranges::equal(ids, params.first(ids.size()), {}, {}, &ParamSpec::id);
+}
+
+int64_t rows_of(std::span<const ParamSpec> params) {
+  int64_t sum = 0;
+  for (const ParamSpec& param : params) sum += param.out;
+  return sum;
+}
+
+// Records the modules of each site.
+class TargetVisitor : public ResolvingVisitor {
+ public:
+  TargetVisitor(const TensorResolver& resolver, AdapterTargets& targets)
+      : ResolvingVisitor(resolver), targets_(targets) {}
+
+  void matrix(const MatrixSpec& spec, Linear& /*result*/) override {
+    const int32_t site = targets_.num_sites++;
+    if (place_.axis == Axis::kExperts) return mark(spec.fused, AdapterModuleKind::kExpert);
+    if (place_.axis == Axis::kGroups) return mark(spec.fused, AdapterModuleKind::kGrouped);
+    if (spec.fused[0].scope == ParamScope::kClassifier)
+      return mark(spec.fused, AdapterModuleKind::kClassifier);
+    std::vector<ParamSpec> stored = stored_params(spec.fused);
+    if (stored.size() == 1 && stored[0].looked_up) {
+      mark(stored, AdapterModuleKind::kEmbedding);
+      // The output embedding is the same matrix.
+      stored[0].id = model::kLmHead;
+      stored[0].scope = ParamScope::kHead;
+    }
+    const int64_t site_rows = rows_of(stored);
+    int64_t out_begin = 0;
+    for (size_t i = 0; i < stored.size(); out_begin += stored[i++].out)
+      add_ranges(std::span(stored).subspan(i), site, out_begin, site_rows);
+  }
+  void vector(const VectorSpec& spec, Buffer& /*result*/, Buffer* /*bias*/) override {
+    mark(spec.fused, AdapterModuleKind::kVector);
+  }
+  void scalar(const ParamSpec& spec, float& /*result*/) override {
+    mark({&spec, 1}, AdapterModuleKind::kVector);
+  }
+  void integers(const ParamSpec& spec, int64_t /*limit*/, Buffer& /*result*/) override {
+    mark({&spec, 1}, AdapterModuleKind::kVector);
+  }
+  void embedding(const ParamSpec& spec, Embedding& /*result*/) override {
+    ++targets_.num_sites;
+    mark({&spec, 1}, AdapterModuleKind::kEmbedding);
+  }
+  void derived(const DerivedSpec& spec, std::span<Linear> /*results*/) override {
+    targets_.num_sites += static_cast<int32_t>(spec.matrices.size());
+    for (const auto& sources : spec.sources) mark(sources, AdapterModuleKind::kDerived);
+  }
+  void derived(const DerivedTable& spec, Buffer& /*result*/) override {
+    mark(spec.sources, AdapterModuleKind::kDerived);
+  }
+  void kv_scales(int32_t /*layer*/, std::optional<KvScales>& /*result*/) override {}
+
+ private:
+  // The parameters that the checkpoint has, in the order of their rows in memory.
+  std::vector<ParamSpec> stored_params(std::span<const ParamSpec> fused) const {
+    std::vector<ParamSpec> found;
+    for (const StoredParam& stored : matrices(fused)) {
+      const int64_t rows = out_features(stored.weight);
+      int64_t sum = 0;
+      for (size_t i = stored.first; i < fused.size() && sum < rows; sum += fused[i++].out)
+        found.push_back(fused[i]);
+    }
+    return found;
+  }
+
+  NumberedName name_of(const TensorName& row, const ParamSpec& spec) const {
+    const auto numbers = resolver_.numbers_of(row, spec, place_);
+    return numbered_name(with_number(with_number(row.module, numbers[0]), numbers[1]))
+        .value_or(NumberedName{});
+  }
+
+  // The modules that begin with the first parameter.
+  void add_ranges(std::span<const ParamSpec> params, int32_t site, int64_t out_begin, int64_t site_rows) {
+    for (const TensorName& row : resolver_.rows()) {
+      if (!starts_with(params, row.params)) continue;
+      const NumberedName name = name_of(row, params[0]);
+      if (row.module.find(kSharedBlock) != std::string_view::npos) {
+        set_kind(name.pattern, AdapterModuleKind::kShared);
+        continue;
+      }
+      AdapterRange place{.numbers = name.numbers,
+                         .site = site,
+                         .out_begin = out_begin,
+                         .rows = rows_of(params.first(row.params.size())),
+                         .in = params[0].in,
+                         .site_rows = site_rows};
+      if (row.row_layout != nullptr) {
+        const LayerSpec& layer = resolver_.spec().layers[static_cast<size_t>(place_.layer)];
+        place.layout = row.row_layout(layer, place.rows);
+      }
+      AdapterModule& module = targets_.modules[name.pattern];
+      const auto same = [&](const AdapterRange& other) {
+        return other.numbers == place.numbers && other.site == site && other.out_begin == out_begin;
+      };
+      // Checkpoints are read with the first of two rows that have one name.
+      if (std::ranges::none_of(module.ranges, same)) module.ranges.push_back(std::move(place));
+    }
+  }
+
+  // Modules that have one of the parameters, and that no adapter can change.
+  void mark(std::span<const ParamSpec> params, AdapterModuleKind kind) {
+    for (const ParamSpec& param : params) {
+      for (const TensorName& row : resolver_.rows()) {
+        if (std::ranges::find(row.params, param.id) == row.params.end()) continue;
+        const std::string pattern = name_of(row, param).pattern;
+        set_kind(pattern, kind);
+        // Parameters of stacked experts belong to one module.
+        if (row.bare && kind == AdapterModuleKind::kExpert)
+          set_kind(pattern.substr(0, pattern.rfind('.')), kind);
+      }
+    }
+  }
+
+  void set_kind(const std::string& pattern, AdapterModuleKind kind) {
+    AdapterModule& module = targets_.modules[pattern];
+    if (module.kind == AdapterModuleKind::kMatrix) module.kind = kind;
+  }
+
+  AdapterTargets& targets_;
+};
+
+void add_prefixes(const TensorResolver& resolver, AdapterTargets& targets) {
+  std::set<std::string> all(kHeadPrefixes.begin(), kHeadPrefixes.begin() + 1);
+  if (resolver.names().composite) all.insert(kHeadPrefixes.begin(), kHeadPrefixes.end());
+  for (const std::string_view prefix : resolver.names().prefixes) all.emplace(prefix);
+  targets.prefixes.assign(all.begin(), all.end());
+  std::ranges::stable_sort(targets.prefixes, std::ranges::greater{}, &std::string::size);
+}
+
+// The modules of the checkpoint that no pass reads, as ExpectedTensors accepts them.
+void add_unused(const ModelSpec& spec, const TensorResolver& resolver, AdapterTargets& targets) {
+  constexpr std::string_view kWeight = ".weight";
+  for (std::string_view tensor : resolver.names().ignored) {
+    if (tensor.ends_with(kWeight)) tensor.remove_suffix(kWeight.size());
+    targets.unused.emplace_back(tensor);
+  }
+  if (spec.task != ModelTask::kGenerate) {
+    for (const std::string_view head : kUnusedHeads) {
+      if (!targets.modules.contains(head)) targets.unused.emplace_back(head);
+    }
+  }
+  targets.later_layers = resolver.names().later_layers;
+  for (int32_t i = 0; i < spec.num_layers(); ++i) {
+    const LayerSpec& own = spec.layers[static_cast<size_t>(i)];
+    if (own.mixer.index() == 0 && own.feed_forward.empty() && !own.shared_block)
+      targets.idle_layers.push_back(i);
+  }
+  if (!resolver.names().composite) return;
+  std::set<std::string> own = {"layers", "lm_head"};
+  for (const auto& [pattern, module] : targets.modules) own.insert(pattern.substr(0, pattern.find('.')));
+  targets.own_components.assign(own.begin(), own.end());
+}
+
+}  // namespace
+
+AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolver& resolver) {
+  AdapterTargets targets;
+  targets.architecture = model.spec.architecture;
+  targets.num_layers = model.spec.num_layers();
+  TargetVisitor visitor(resolver, targets);
+  describe_model(model, visitor);
+  for (auto& [pattern, module] : targets.modules) {
+    if (module.kind != AdapterModuleKind::kMatrix) module.ranges.clear();
+    std::ranges::stable_sort(module.ranges, {}, &AdapterRange::numbers);
+  }
+  add_prefixes(resolver, targets);
+  add_unused(model.spec, resolver, targets);
+  return targets;
+}
+
+AdapterTargets adapter_targets(const Checkpoint& checkpoint, Runner runner) {
+  const auto files = read_pooling_files(checkpoint);
+  const ModelSpec spec = read_spec(checkpoint, runner);
+  const TensorResolver resolver(spec, checkpoint);
+  return adapter_targets({spec, files ? &*files : nullptr}, resolver);
+}
+
+}  // namespace quire

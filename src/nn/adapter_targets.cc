@@ -1,0 +1,80 @@
+#include "nn/adapter_targets.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace quire {
+namespace {
+
+constexpr std::string_view kLayers = "layers.{}.";
+
+// Calls use(rest) for the name without each prefix that it has, until use returns true.
+template <typename Use>
+bool any_rest(const AdapterTargets& targets, std::string_view name, const Use& use) {
+  return std::ranges::any_of(targets.prefixes, [&](const std::string& prefix) {
+    return name.starts_with(prefix) && use(name.substr(prefix.size()));
+  });
+}
+
+bool is_listed(const AdapterTargets& targets, std::string_view pattern) {
+  return std::ranges::any_of(targets.unused, [&](const std::string& unused) {
+    if (!unused.ends_with('*')) return pattern == unused;
+    return pattern.starts_with(std::string_view(unused).substr(0, unused.size() - 1));
+  });
+}
+
+}  // namespace
+
+std::optional<NumberedName> numbered_name(std::string_view name) {
+  NumberedName out;
+  while (true) {
+    const size_t dot = name.find('.');
+    const std::string_view part = name.substr(0, dot);
+    if (!part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos) {
+      if (out.count == NumberedName::kMaxNumbers) return std::nullopt;
+      int32_t& number = out.numbers[out.count++];
+      if (std::from_chars(part.data(), part.data() + part.size(), number).ec != std::errc())
+        return std::nullopt;
+      out.pattern += "{}";
+    } else {
+      out.pattern += part;
+    }
+    if (dot == std::string_view::npos) return out;
+    out.pattern += '.';
+    name.remove_prefix(dot + 1);
+  }
+}
+
+AdapterTarget find_target(const AdapterTargets& targets, std::string_view name) {
+  AdapterTarget found;
+  any_rest(targets, name, [&](std::string_view rest) {
+    const auto numbered = numbered_name(rest);
+    if (!numbered) return false;
+    const auto module = targets.modules.find(numbered->pattern);
+    if (module == targets.modules.end()) return false;
+    found.module = &module->second;
+    const auto range =
+        std::ranges::equal_range(module->second.ranges, numbered->numbers, {}, &AdapterRange::numbers);
+    found.ranges = {range.begin(), range.end()};
+    return true;
+  });
+  return found;
+}
+
+bool is_unused(const AdapterTargets& targets, std::string_view name) {
+  bool own = targets.own_components.empty();
+  const bool unused = any_rest(targets, name, [&](std::string_view rest) {
+    const std::string_view first = rest.substr(0, rest.find('.'));
+    own = own || std::ranges::find(targets.own_components, first) != targets.own_components.end();
+    const auto numbered = numbered_name(rest);
+    if (!numbered) return false;
+    if (is_listed(targets, numbered->pattern)) return true;
+    if (!numbered->pattern.starts_with(kLayers)) return false;
+    const int32_t layer = numbered->numbers[0];
+    if (layer >= targets.num_layers) return targets.later_layers;
+    return std::ranges::find(targets.idle_layers, layer) != targets.idle_layers.end();
+  });
+  return unused || !own;
+}
+
+}  // namespace quire

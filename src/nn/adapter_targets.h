@@ -1,0 +1,84 @@
+// The weights of a loaded model that an adapter can change, by the names that its modules have in checkpoints
+// and in transformers. Plain data, made from the description of a model (models/adapter_targets.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "nn/row_layout.h"
+
+namespace quire {
+
+// A name whose components of digits only are replaced by "{}": "layers.3.mlp.experts.7.up_proj" is
+// "layers.{}.mlp.experts.{}.up_proj" with the numbers 3 and 7.
+struct NumberedName {
+  static constexpr size_t kMaxNumbers = 4;
+
+  std::string pattern;
+  std::array<int32_t, kMaxNumbers> numbers = {-1, -1, -1, -1};
+  size_t count = 0;
+};
+// nullopt: there are more numbers than that, or larger ones than names of layers have.
+std::optional<NumberedName> numbered_name(std::string_view name);
+
+// Rows of a site (nn/adapter.h) that are a matrix [rows, in] of the checkpoint.
+struct AdapterRange {
+  std::array<int32_t, NumberedName::kMaxNumbers> numbers = {-1, -1, -1, -1};  // in the module's name
+  int32_t site = -1;
+  int64_t out_begin = 0;  // first row
+  int64_t rows = 0;
+  int64_t in = 0;
+  int64_t site_rows = 0;            // all rows of the site
+  std::optional<RowLayout> layout;  // order of the checkpoint's rows; nullopt = as in the model
+};
+
+// Kinds of modules. Only matrices can have adapters.
+enum class AdapterModuleKind : uint8_t {
+  kMatrix,
+  kEmbedding,
+  kVector,
+  kExpert,
+  kGrouped,
+  kDerived,
+  kShared,
+  kClassifier
+};
+
+struct AdapterModule {
+  AdapterModuleKind kind = AdapterModuleKind::kMatrix;
+  // kMatrix: in order of the numbers. One module may be in several ranges.
+  std::vector<AdapterRange> ranges;
+};
+
+// Immutable once made, so that any thread may read it.
+struct AdapterTargets {
+  std::string architecture;           // the model's, for messages
+  std::vector<std::string> prefixes;  // any of these may precede a name; the longest first
+  std::map<std::string, AdapterModule, std::less<>> modules;  // by pattern, without a prefix
+  // Patterns of modules that exist and that quire does not run; a final "*" stands for any rest.
+  std::vector<std::string> unused;
+  std::vector<int32_t> idle_layers;  // layers that compute nothing
+  int32_t num_layers = 0;
+  bool later_layers = false;                // those after num_layers exist and are not run
+  std::vector<std::string> own_components;  // first components of names, if others belong to other inputs
+                                            // (vision, audio); else empty
+  int32_t num_sites = 0;
+};
+
+// The module of a name, which may have any prefix.
+struct AdapterTarget {
+  const AdapterModule* module = nullptr;  // null = unknown name
+  std::span<const AdapterRange> ranges;   // those with the numbers of the name; may be empty
+};
+AdapterTarget find_target(const AdapterTargets& targets, std::string_view name);
+
+// Whether the module exists but has no effect on what quire computes.
+bool is_unused(const AdapterTargets& targets, std::string_view name);
+
+}  // namespace quire

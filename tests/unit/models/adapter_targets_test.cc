@@ -1,0 +1,165 @@
+// Places that adapters change, against the sites that loading numbers.
+#include "models/adapter_targets.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "models/expected_tensors.h"
+#include "models/model_traversal.h"
+#include "models/weight_loader.h"
+#include "nn/attention.h"
+#include "ops/reference.h"
+#include "unit/models/golden_models.h"
+
+namespace quire::test {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+struct Loaded {
+  std::unique_ptr<Checkpoint> checkpoint;
+  std::unique_ptr<Decoder> decoder = std::make_unique<Decoder>();
+  AdapterTargets targets;
+};
+
+// Loads the weights as Model::load does.
+Loaded load(const std::string& name) {
+  Loaded out{.checkpoint = Checkpoint::open(golden_model(name))};
+  const ModelSpec spec = read_spec(*out.checkpoint, Runner::kAuto);
+  const TensorResolver resolver(spec, *out.checkpoint);
+  const ModelToDescribe described{spec};
+  const std::vector<ListedParam> params = list_params(described, resolver);
+  const ExpectedTensors expected(spec, resolver, params);
+  const ModelOptions options;
+  const LoadProgress progress;
+  WeightLoader loader(resolver, expected, *out.checkpoint, reference_ops(), {}, options, progress, nullptr);
+  ModelTraversal(described, loader, *out.decoder).visit();
+  out.targets = adapter_targets(*out.checkpoint, Runner::kAuto);
+  return out;
+}
+
+int32_t site_of(const AdapterTargets& targets, const std::string& name) {
+  const AdapterTarget target = find_target(targets, name);
+  return target.ranges.size() == 1 ? target.ranges[0].site : -2;
+}
+
+TEST(AdapterTargets, HaveTheSitesOfTheLoadedModel) {
+  for (const std::string name : {"llama", "llama-untied", "qwen3", "mixtral", "olmoe", "gemma2", "bamba"}) {
+    const Loaded loaded = load(name);
+    for (size_t i = 0; i < loaded.decoder->layers.size(); ++i) {
+      const auto* attention = dynamic_cast<const Attention*>(loaded.decoder->layers[i].mixer.get());
+      if (attention == nullptr) continue;
+      const std::string module = "model.layers." + std::to_string(i) + ".self_attn.";
+      EXPECT_EQ(site_of(loaded.targets, module + "q_proj"), attention->qkv_proj.site) << name;
+      EXPECT_EQ(site_of(loaded.targets, module + "o_proj"), attention->o_proj.site) << name;
+    }
+    EXPECT_EQ(site_of(loaded.targets, "lm_head"), loaded.decoder->lm_head.site) << name;
+  }
+}
+
+TEST(AdapterTargets, CountAllSites) {
+  const Loaded loaded = load("llama-untied");
+  // The embedding, the head, and four matrices of each layer.
+  EXPECT_EQ(loaded.targets.num_sites, 2 + 4 * loaded.targets.num_layers);
+}
+
+TEST(AdapterTargets, DivideAFusedSiteIntoTheRowsOfItsModules) {
+  const AdapterTargets targets = load("llama").targets;
+  const auto place = [&](const std::string& name) {
+    return find_target(targets, "model.layers.1." + name).ranges[0];
+  };
+  EXPECT_EQ(place("self_attn.q_proj").out_begin, 0);
+  EXPECT_EQ(place("self_attn.k_proj").out_begin, 32);
+  EXPECT_EQ(place("self_attn.v_proj").out_begin, 48);
+  EXPECT_EQ(place("self_attn.v_proj").rows, 16);
+  EXPECT_EQ(place("self_attn.v_proj").site_rows, 64);
+  EXPECT_EQ(place("self_attn.v_proj").site, place("self_attn.q_proj").site);
+  EXPECT_EQ(place("mlp.up_proj").out_begin, 28);
+  EXPECT_EQ(place("mlp.down_proj").in, 28);
+}
+
+TEST(AdapterTargets, HaveTheNamesOfOtherCheckpointsOfTheArchitecture) {
+  const AdapterTargets targets = load("mixtral").targets;
+  EXPECT_EQ(site_of(targets, "model.layers.1.block_sparse_moe.gate"),
+            site_of(targets, "model.layers.1.mlp.gate"));
+  EXPECT_GE(site_of(targets, "layers.1.mlp.gate"), 0);
+  for (const std::string name :
+       {"mlp.experts", "block_sparse_moe.experts.3.w1", "mlp.experts.gate_up_proj"}) {
+    const AdapterTarget target = find_target(targets, "model.layers.0." + name);
+    ASSERT_NE(target.module, nullptr) << name;
+    EXPECT_EQ(target.module->kind, AdapterModuleKind::kExpert) << name;
+  }
+}
+
+TEST(AdapterTargets, GiveOneModuleTwoPlacesIfKeysAreAlsoValues) {
+  const AdapterTargets targets = load("gemma4-keys-as-values").targets;
+  size_t twice = 0;
+  for (int i = 0; i < targets.num_layers; ++i) {
+    const auto ranges =
+        find_target(targets, "model.layers." + std::to_string(i) + ".self_attn.k_proj").ranges;
+    if (ranges.size() != 2) continue;
+    ++twice;
+    EXPECT_EQ(ranges[0].site, ranges[1].site);
+    EXPECT_EQ(ranges[0].out_begin + ranges[0].rows, ranges[1].out_begin);
+  }
+  EXPECT_GT(twice, 0U);
+}
+
+TEST(AdapterTargets, HaveNoPlacesForEmbeddingsAndDerivedMatrices) {
+  const AdapterTargets targets = load("deepseek_v3").targets;
+  for (const auto& [name, kind] :
+       {std::pair("model.embed_tokens", AdapterModuleKind::kEmbedding),
+        std::pair("model.layers.0.self_attn.kv_b_proj", AdapterModuleKind::kDerived),
+        std::pair("model.layers.0.input_layernorm", AdapterModuleKind::kVector)}) {
+    const AdapterTarget target = find_target(targets, name);
+    ASSERT_NE(target.module, nullptr) << name;
+    EXPECT_EQ(target.module->kind, kind) << name;
+    EXPECT_THAT(target.ranges, IsEmpty()) << name;
+  }
+}
+
+TEST(AdapterTargets, RefuseBlocksThatLayersShare) {
+  const AdapterTargets targets = load("zamba2").targets;
+  const AdapterTarget target = find_target(targets, "model.layers.1.shared_transformer.self_attn.q_proj");
+  ASSERT_NE(target.module, nullptr);
+  EXPECT_EQ(target.module->kind, AdapterModuleKind::kShared);
+  EXPECT_THAT(target.module->ranges, IsEmpty());
+}
+
+TEST(AdapterTargets, AcceptAnyPrefixOfAMultimodalModel) {
+  const AdapterTargets targets = load("glm_ocr").targets;
+  for (const std::string prefix : {"model.language_model.", "language_model.model.", "model.", ""})
+    EXPECT_GE(site_of(targets, prefix + "layers.0.self_attn.q_proj"), 0) << prefix;
+  EXPECT_EQ(site_of(targets, "other.layers.0.self_attn.q_proj"), -2);
+}
+
+TEST(AdapterTargets, TellModulesThatAreNotRunFromUnknownOnes) {
+  const AdapterTargets composite = load("glm_ocr").targets;
+  EXPECT_TRUE(is_unused(composite, "model.vision_tower.encoder.layers.0.mlp.fc1"));
+  EXPECT_FALSE(is_unused(composite, "model.language_model.layers.0.self_attn.other_proj"));
+  const AdapterTargets plain = load("llama").targets;
+  EXPECT_FALSE(is_unused(plain, "model.vision_tower.encoder.layers.0.mlp.fc1"));
+  EXPECT_FALSE(is_unused(plain, "model.layers.9.self_attn.q_proj"));
+  // Layers that use the keys and values of another layer have projections without effect.
+  const AdapterTargets borrowed = load("gemma3n").targets;
+  const std::string last = "model.layers." + std::to_string(borrowed.num_layers - 1) + ".self_attn.";
+  EXPECT_TRUE(is_unused(borrowed, last + "k_proj"));
+  EXPECT_EQ(site_of(borrowed, last + "k_proj"), -2);
+  EXPECT_GE(site_of(borrowed, last + "q_proj"), 0);
+}
+
+TEST(NumberedName, ReplacesComponentsOfDigits) {
+  const auto name = numbered_name("layers.12.mlp.experts.7.w1.a2.0");
+  ASSERT_TRUE(name);
+  EXPECT_EQ(name->pattern, "layers.{}.mlp.experts.{}.w1.a2.{}");
+  EXPECT_THAT(name->numbers, ElementsAre(12, 7, 0, -1));
+  EXPECT_FALSE(numbered_name("1.2.3.4.5"));
+  EXPECT_FALSE(numbered_name("layers.99999999999.mlp"));
+}
+
+}  // namespace
+}  // namespace quire::test
