@@ -64,6 +64,7 @@ find_path(QUIRE_XXHASH_INCLUDE xxhash.h REQUIRED)
 # Which layer uses which library.
 set(QUIRE_LIBS_base nlohmann_json::nlohmann_json Threads::Threads)
 set(QUIRE_LIBS_text quire_pcre2 quire_utf8proc)
+set(QUIRE_LIBS_lora quire_pcre2)
 set(QUIRE_LIBS_hub Boost::headers OpenSSL::SSL OpenSSL::Crypto)
 set(QUIRE_LIBS_server Boost::headers)
 set(QUIRE_LIBS_cli quire_yaml quire_utf8proc quire_libedit)

@@ -1,0 +1,93 @@
+#include "lora/adapter_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <system_error>
+
+#include "base/error.h"
+#include "base/strings.h"
+#include "io/open_file.h"
+
+namespace quire::lora {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kConfig = "adapter_config.json";
+constexpr const char* kWeights = "adapter_model.safetensors";
+constexpr const char* kPickle = "adapter_model.bin";
+constexpr int64_t kMaxConfigBytes = int64_t{16} << 20;
+
+FileIdentity identity_of(const FileHandle& file, const fs::path& path) {
+  struct stat status = {};
+  if (::fstat(file.fd(), &status) != 0) fail_to("examine", path, errno);
+  constexpr int64_t kSecond = 1'000'000'000;
+  return {path.filename().string(), int64_t{status.st_size}, static_cast<int64_t>(status.st_ino),
+          int64_t{status.st_mtim.tv_sec} * kSecond + int64_t{status.st_mtim.tv_nsec}};
+}
+
+void read_at(const FileHandle& file, const fs::path& path, size_t offset, std::span<std::byte> out) {
+  size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t count =
+        ::pread(file.fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_to("read", path, errno);
+    if (count == 0) throw Error(cat(path.string(), " was truncated while it was read"));
+    done += static_cast<size_t>(count);
+  }
+}
+
+bool is_present(const fs::path& path) {
+  std::error_code error;
+  return fs::exists(path, error);
+}
+
+}  // namespace
+
+bool is_adapter_directory(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error) && is_present(path / kConfig);
+}
+
+AdapterFile read_adapter_file(const fs::path& directory) {
+  std::error_code error;
+  if (!fs::is_directory(directory, error)) {
+    if (is_present(directory))
+      throw Error("is not a directory with adapter_config.json and adapter_model.safetensors");
+    throw Error("does not exist");
+  }
+  if (!is_present(directory / kConfig)) throw Error("the directory has no adapter_config.json");
+  AdapterFile out;
+  out.config = read_regular_file(directory / kConfig, kMaxConfigBytes);
+  out.weights = directory / kWeights;
+  if (!is_present(out.weights)) {
+    if (is_present(directory / kPickle))
+      throw Error("has only adapter_model.bin, which is a pickle and is not read; convert it to safetensors");
+    throw Error("the directory has no adapter_model.safetensors");
+  }
+  const FileHandle file = open_regular_file(out.weights);
+  out.identity = identity_of(file, out.weights);
+  const auto bytes = static_cast<size_t>(out.identity.bytes);
+  std::vector<std::byte> start(std::min(bytes, sizeof(uint64_t)));
+  read_at(file, out.weights, 0, start);
+  start.resize(safetensors_header_bytes(start, bytes, kWeights));
+  read_at(file, out.weights, 0, start);
+  out.tensors = parse_safetensors_header(start, bytes, kWeights).tensors;
+  return out;
+}
+
+TensorReader::TensorReader(const AdapterFile& file)
+    : path_(file.weights), handle_(open_regular_file(file.weights)) {
+  if (identity_of(handle_, path_) != file.identity)
+    throw Error(cat(path_.filename().string(), " has changed on disk; load the adapter again"));
+}
+
+void TensorReader::read(const TensorInfo& tensor, std::span<std::byte> out) const {
+  read_at(handle_, path_, tensor.offset, out.first(tensor.bytes));
+}
+
+}  // namespace quire::lora

@@ -1,0 +1,303 @@
+#include "lora/adapter_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "base/strings.h"
+#include "lora/name_patterns.h"
+#include "lora/tensor_name.h"
+#include "ops/low_rank.h"
+#include "quant/codec.h"
+
+namespace quire::lora {
+namespace {
+
+// The tensors of one module of the file.
+struct ModuleTensors {
+  const TensorInfo* a = nullptr;
+  const TensorInfo* b = nullptr;
+  const TensorInfo* bias = nullptr;
+};
+
+std::string_view refusal_of(AdapterModuleKind kind) {
+  constexpr std::array<std::string_view, 8> kTexts = {
+      "",
+      "adapters on embeddings are not supported yet",
+      "only linear modules can have an adapter",
+      "adapters on experts are not supported yet",
+      "adapters on grouped projections are not supported yet",
+      "adapters on this projection, which is rearranged when the model is loaded, are not supported yet",
+      "adapters on blocks that several layers share are not supported yet",
+      "adapters on classifiers are not supported yet"};
+  return kTexts[static_cast<size_t>(kind)];
+}
+
+std::string_view refusal_of(TensorRole role) {
+  switch (role) {
+    case TensorRole::kEmbeddingA:
+    case TensorRole::kEmbeddingB:
+      return "adapters on embeddings are not supported yet";
+    case TensorRole::kMagnitude:
+      return "DoRA is not supported";
+    case TensorRole::kTrainedTokens:
+      return "trained tokens are not supported yet";
+    case TensorRole::kWeight:
+      return "saved modules (modules_to_save) are not supported yet";
+    case TensorRole::kBias:
+      return "trained biases of the base are not supported yet";
+    default:
+      return "is not a tensor of a LoRA adapter";
+  }
+}
+
+// Values by module: the first pattern of the configuration that matches, or the default.
+template <typename T>
+class ByModule {
+ public:
+  ByModule(std::string_view key, const std::vector<std::pair<std::string, T>>& patterns, T otherwise)
+      : names_(key, keys_of(patterns)), otherwise_(otherwise) {
+    for (const auto& [pattern, value] : patterns) values_.push_back(value);
+  }
+  T of(std::string_view module) const {
+    const auto at = names_.find(module);
+    return at ? values_[*at] : otherwise_;
+  }
+
+ private:
+  static std::vector<std::string> keys_of(const std::vector<std::pair<std::string, T>>& patterns) {
+    std::vector<std::string> keys;
+    for (const auto& [pattern, value] : patterns) keys.push_back(pattern);
+    return keys;
+  }
+
+  NamePatterns names_;
+  std::vector<T> values_;
+  T otherwise_;
+};
+
+class Planner {
+ public:
+  Planner(const AdapterFile& file, const AdapterTargets* targets, int64_t max_rank)
+      : targets_(targets), max_rank_(max_rank) {
+    plan_.config = parse_peft_config(file.config, "adapter_config.json", plan_.problems);
+    for (const TensorInfo& tensor : file.tensors) add(tensor);
+  }
+
+  AdapterPlan take() {
+    const PeftConfig& config = plan_.config;
+    const ByModule<int64_t> ranks("rank_pattern", config.rank_pattern, config.r);
+    const ByModule<double> alphas("alpha_pattern", config.alpha_pattern, config.alpha);
+    for (const auto& [name, tensors] : modules_) {
+      if (!is_complete(name, tensors)) continue;
+      PlannedModule module{.name = name, .a = *tensors.a, .b = *tensors.b};
+      if (tensors.bias != nullptr) module.bias = *tensors.bias;
+      module.rank = module.a.shape[0];
+      const int64_t configured = ranks.of(name);
+      if (module.rank != configured)
+        fail(name, cat("lora_A is ", module.a.shape_text(), ", but the rank in adapter_config.json is ",
+                       configured));
+      if (max_rank_ > 0 && module.rank > max_rank_)
+        fail(name, cat("has rank ", module.rank, ", at most ", max_rank_, " is allowed (--max-lora-rank)"));
+      const auto r = static_cast<double>(module.rank);
+      module.scale = static_cast<float>(alphas.of(name) / (config.rslora ? std::sqrt(r) : r));
+      if (targets_ == nullptr || resolve(module)) plan_.modules.push_back(std::move(module));
+    }
+    if (plan_.modules.empty() && plan_.problems.empty())
+      plan_.problems.add(targets_ == nullptr ? "the file has no LoRA tensors"
+                                             : "no tensor has an effect on this model");
+    find_selected_without_tensors();
+    return std::move(plan_);
+  }
+
+ private:
+  void fail(std::string_view module, std::string_view problem) {
+    plan_.problems.add(cat(shown(module), ": ", problem));
+  }
+
+  void add(const TensorInfo& tensor) {
+    const AdapterTensorName name = parse_tensor_name(tensor.name);
+    names_.insert(name.module);
+    if (targets_ != nullptr && name.role != TensorRole::kOther && is_without_effect(name.module)) {
+      plan_.without_effect.push_back(tensor.name);
+      return;
+    }
+    ModuleTensors* module = nullptr;
+    if (name.role == TensorRole::kA || name.role == TensorRole::kB || name.role == TensorRole::kBBias) {
+      if (!is_target(name.module)) return;
+      module = &modules_[name.module];
+    }
+    if (module == nullptr) return fail(tensor.name, refusal_of(name.role));
+    const TensorInfo*& slot = name.role == TensorRole::kA   ? module->a
+                              : name.role == TensorRole::kB ? module->b
+                                                            : module->bias;
+    if (slot != nullptr)
+      return fail(name.module,
+                  cat("has two tensors for the same part: ", shown(slot->name), " and ", shown(tensor.name)));
+    slot = &tensor;
+  }
+
+  // Modules that the configuration lists and the file does not have: the training may have been stopped, or
+  // the list is of another model.
+  void find_selected_without_tensors() {
+    std::set<std::string_view> ends;
+    for (const std::string& name : names_) {
+      ends.insert(name);
+      for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
+        ends.insert(std::string_view(name).substr(dot + 1));
+    }
+    std::vector<std::string> missing;
+    for (const std::string& listed : plan_.config.target_modules) {
+      if (!ends.contains(listed) && missing.size() < Problems::kShown) missing.push_back(shown(listed));
+    }
+    if (!missing.empty())
+      plan_.warnings.push_back(
+          cat("target_modules lists modules of which the file has no tensors: ", join(missing, ", ")));
+  }
+
+  bool is_without_effect(std::string_view module) const {
+    return find_target(*targets_, module).module == nullptr && is_unused(*targets_, module);
+  }
+
+  // Whether the model has a matrix of this name. Reports it once for each module.
+  bool is_target(const std::string& name) {
+    if (targets_ == nullptr || modules_.contains(name)) return true;
+    if (refused_.contains(name)) return false;
+    const AdapterTarget target = find_target(*targets_, name);
+    if (target.module != nullptr && !target.ranges.empty()) return true;
+    refused_[name] = true;
+    if (target.module == nullptr) {
+      fail(name, cat("this model (", targets_->architecture, ") has no such module"));
+    } else if (target.module->kind != AdapterModuleKind::kMatrix) {
+      fail(name, refusal_of(target.module->kind));
+    } else {
+      fail(name,
+           cat("this model has no such module in this layer (it has ", targets_->num_layers, " layers)"));
+    }
+    return false;
+  }
+
+  bool is_matrix(std::string_view module, std::string_view part, const TensorInfo& tensor,
+                 size_t dimensions) {
+    if (tensor.shape.size() != dimensions || std::ranges::find(tensor.shape, 0) != tensor.shape.end()) {
+      fail(module,
+           cat(part, " is ", tensor.shape_text(), ", expected ", dimensions == 1 ? "a vector" : "a matrix",
+               tensor.shape.size() == 1 && dimensions == 2
+                   ? "; files saved under DeepSpeed ZeRO-3 without gathering the parameters have such tensors"
+                   : ""));
+      return false;
+    }
+    if (!tensor.other_type.empty() || !is_storage_dtype(tensor.dtype)) {
+      fail(module, cat(part, " is ", shown(tensor.type_name()), ", expected float32, bfloat16 or float16"));
+      return false;
+    }
+    return true;
+  }
+
+  bool is_complete(const std::string& name, const ModuleTensors& tensors) {
+    if (tensors.a == nullptr || tensors.b == nullptr) {
+      fail(name, tensors.a == nullptr ? "has no lora_A" : "has no lora_B");
+      return false;
+    }
+    bool ok = is_matrix(name, "lora_A", *tensors.a, 2);
+    ok = is_matrix(name, "lora_B", *tensors.b, 2) && ok;
+    if (tensors.bias != nullptr) ok = is_matrix(name, "the bias of lora_B", *tensors.bias, 1) && ok;
+    if (!ok) return false;
+    if (tensors.a->shape[0] != tensors.b->shape[1]) {
+      fail(name, cat("lora_A is ", tensors.a->shape_text(), " and lora_B ", tensors.b->shape_text(),
+                     ", which are not of the same rank"));
+      return false;
+    }
+    if (tensors.bias != nullptr && tensors.bias->shape[0] != tensors.b->shape[0]) {
+      fail(name, cat("the bias of lora_B is ", tensors.bias->shape_text(), ", but lora_B ",
+                     tensors.b->shape_text()));
+      return false;
+    }
+    return true;
+  }
+
+  // Sets the ranges. Returns false if the module does not fit there.
+  bool resolve(PlannedModule& module) {
+    const AdapterTarget target = find_target(*targets_, module.name);
+    module.ranges.assign(target.ranges.begin(), target.ranges.end());
+    const AdapterRange& range = module.ranges.front();
+    const auto differs = [&](std::string_view part, const TensorInfo& tensor, int64_t rows, int64_t columns) {
+      TensorInfo needed;
+      needed.shape = {rows, columns};
+      if (tensor.shape == needed.shape) return false;
+      fail(module.name, cat(part, " is ", tensor.shape_text(), ", this model needs ", needed.shape_text()));
+      return true;
+    };
+    const bool wrong_a = differs("lora_A", module.a, module.rank, range.in);
+    return !differs("lora_B", module.b, range.rows, module.rank) && !wrong_a;
+  }
+
+  const AdapterTargets* targets_;
+  int64_t max_rank_;
+  AdapterPlan plan_;
+  std::map<std::string, ModuleTensors> modules_;
+  std::set<std::string> names_;  // all modules of the file
+  std::map<std::string, bool> refused_;
+};
+
+int64_t element_bytes(const SitePlan& site) {
+  return static_cast<int64_t>(dtype_size(site.dtype));
+}
+
+}  // namespace
+
+AdapterPlan plan_adapter(const AdapterFile& file, const AdapterTargets* targets, int64_t max_rank) {
+  return Planner(file, targets, max_rank).take();
+}
+
+int64_t SitePlan::a_bytes() const {
+  int64_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.module->rank * piece.range->in;
+  return sum * element_bytes(*this);
+}
+
+int64_t SitePlan::b_bytes() const {
+  int64_t sum = 0;
+  for (const Piece& piece : pieces) sum += piece.module->rank * piece.range->rows;
+  return sum * element_bytes(*this);
+}
+
+int64_t SitePlan::bias_bytes() const {
+  return has_bias ? pieces.front().range->site_rows * static_cast<int64_t>(sizeof(float)) : 0;
+}
+
+std::vector<SitePlan> plan_sites(const std::vector<PlannedModule>& modules, Problems& problems) {
+  std::map<int32_t, std::vector<SitePlan::Piece>> pieces;
+  for (const PlannedModule& module : modules) {
+    for (const AdapterRange& range : module.ranges) pieces[range.site].push_back({&module, &range});
+  }
+  std::vector<SitePlan> sites;
+  for (auto& [number, own] : pieces) {
+    std::ranges::stable_sort(own, {}, [](const SitePlan::Piece& piece) { return piece.range->out_begin; });
+    SitePlan site{.site = number, .dtype = own.front().module->a.dtype};
+    const SitePlan::Piece* last = nullptr;
+    int64_t ranks = 0;
+    for (const SitePlan::Piece& piece : own) {
+      const PlannedModule& module = *piece.module;
+      if (module.a.dtype != site.dtype || module.b.dtype != site.dtype) site.dtype = DType::kF32;
+      site.has_bias = site.has_bias || module.bias.has_value();
+      if (last != nullptr && last->range->out_begin + last->range->rows > piece.range->out_begin) {
+        problems.add(
+            cat(shown(last->module->name), " and ", shown(module.name), ": change the same weights"));
+      }
+      last = &piece;
+      ranks += module.rank;
+    }
+    if (ranks > kMaxLowRanks)
+      problems.add(cat(shown(last->module->name), ": the ranks of the modules of one matrix add up to ",
+                       ranks, ", at most ", kMaxLowRanks, " are supported"));
+    site.pieces = std::move(own);
+    sites.push_back(std::move(site));
+  }
+  return sites;
+}
+
+}  // namespace quire::lora

@@ -1,0 +1,60 @@
+// The changes of an adapter to a model, from its configuration and the header of its file. Reads no data.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "lora/adapter_file.h"
+#include "lora/peft_config.h"
+#include "lora/problems.h"
+#include "nn/adapter_targets.h"
+#include "tensor/dtype.h"
+
+namespace quire::lora {
+
+// One module with a change B A of low rank.
+struct PlannedModule {
+  std::string name;                // as in the base, with its prefix
+  TensorInfo a;                    // [rank, in]
+  TensorInfo b;                    // [out, rank]
+  std::optional<TensorInfo> bias;  // [out]
+  int64_t rank = 0;
+  float scale = 1.0F;
+  std::vector<AdapterRange> ranges;  // empty without a model
+};
+
+struct AdapterPlan {
+  PeftConfig config;
+  std::vector<PlannedModule> modules;  // by name
+  // Tensors of modules that exist and that quire does not run, by name.
+  std::vector<std::string> without_effect;
+  std::vector<std::string> warnings;
+  Problems problems;
+};
+
+// targets: null = without a model, for what the files alone tell. max_rank: 0 = no limit. Throws Error if the
+// configuration cannot be read at all; everything else is in `problems`.
+AdapterPlan plan_adapter(const AdapterFile& file, const AdapterTargets* targets, int64_t max_rank);
+
+// The pieces of one site, in order of rows. Adds to `problems` modules that change the same rows.
+struct SitePlan {
+  struct Piece {
+    const PlannedModule* module = nullptr;
+    const AdapterRange* range = nullptr;
+  };
+  int32_t site = -1;
+  DType dtype = DType::kF32;  // of A and B in memory: as stored, or float32 if the pieces differ
+  bool has_bias = false;
+  std::vector<Piece> pieces;
+
+  int64_t a_bytes() const;
+  int64_t b_bytes() const;
+  int64_t bias_bytes() const;
+};
+// The result refers to the modules.
+std::vector<SitePlan> plan_sites(const std::vector<PlannedModule>& modules, Problems& problems);
+
+}  // namespace quire::lora

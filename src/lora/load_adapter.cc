@@ -1,0 +1,212 @@
+#include "lora/load_adapter.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <utility>
+
+#include "base/strings.h"
+#include "lora/adapter_file.h"
+#include "lora/adapter_plan.h"
+#include "quant/codec.h"
+
+namespace quire::lora {
+namespace {
+
+std::string title(const AdapterSource& source) {
+  const std::string path = shown(source.path.string());
+  return source.name.empty() ? cat("adapter ", path, ": ")
+                             : cat("adapter '", shown(source.name), "' (", path, "): ");
+}
+
+Failure refused(const AdapterSource& source, const AdapterPlan& plan) {
+  std::string text = title(source) + plan.problems.text();
+  if (!plan.config.base_model.empty()) text += cat("; it was made for '", shown(plan.config.base_model), "'");
+  return invalid_argument(std::move(text));
+}
+
+// The last part of a path or of a name on the hub, in lower case.
+std::string short_name(std::string_view name) {
+  while (name.ends_with('/')) name.remove_suffix(1);
+  return lowercase(name.substr(name.rfind('/') + 1));
+}
+
+void compare_base(const AdapterLimits& limits, AdapterPlan& plan) {
+  const std::string& made_for = plan.config.base_model;
+  if (limits.base_name.empty() || made_for.empty() || short_name(made_for) == short_name(limits.base_name))
+    return;
+  plan.warnings.push_back(
+      cat("the adapter was made for '", shown(made_for), "', the model is '", shown(limits.base_name), "'"));
+}
+
+// Calls make() and turns what it throws into a Failure.
+template <typename T, typename Make>
+Result<T> guarded(const AdapterSource& source, const Make& make) {
+  try {
+    return make();
+  } catch (const std::bad_alloc&) {
+    return Failure{ErrorKind::kOverloaded, title(source) + "there is not enough memory to load it", ""};
+  } catch (const std::exception& error) {
+    std::error_code ignored;
+    const bool missing = !std::filesystem::exists(source.path, ignored);
+    return Failure{missing ? ErrorKind::kNotFound : ErrorKind::kInvalidArgument, title(source) + error.what(),
+                   ""};
+  }
+}
+
+AdapterInfo describe(const AdapterFile& file, const AdapterPlan& plan, const std::vector<SitePlan>& sites) {
+  AdapterInfo info{.identity = file.identity,
+                   .base_model = plan.config.base_model,
+                   .peft_version = plan.config.peft_version};
+  for (const PlannedModule& module : plan.modules) {
+    info.max_rank = std::max(info.max_rank, module.rank);
+    info.modules.push_back({.name = module.name,
+                            .rank = module.rank,
+                            .scale = module.scale,
+                            .in = module.a.shape[1],
+                            .out = module.b.shape[0],
+                            .dtype = std::string(dtype_name(module.a.dtype)),
+                            .bias = module.bias.has_value()});
+    if (module.ranges.empty()) info.bytes += static_cast<int64_t>(module.a.bytes + module.b.bytes);
+  }
+  for (const SitePlan& site : sites) info.bytes += site.a_bytes() + site.b_bytes() + site.bias_bytes();
+  info.warnings = plan.warnings;
+  info.without_effect = plan.without_effect;
+  std::ranges::sort(info.without_effect);
+  return info;
+}
+
+// Elements of an array of float32, bfloat16 or float16 as bits: the index of the first one that is not
+// finite, or -1.
+template <typename Bits>
+int64_t first_not_finite(const std::byte* data, int64_t count, Bits exponent) {
+  const auto* bits = reinterpret_cast<const Bits*>(data);
+  bool found = false;
+  for (int64_t i = 0; i < count; ++i) found |= (bits[i] & exponent) == exponent;
+  if (!found) return -1;
+  return std::find_if(bits, bits + count, [&](Bits b) { return (b & exponent) == exponent; }) - bits;
+}
+
+int64_t first_not_finite(DType dtype, const Buffer& data) {
+  const auto count = static_cast<int64_t>(data.size() / dtype_size(dtype));
+  if (dtype == DType::kF32) return first_not_finite<uint32_t>(data.data(), count, 0x7f800000U);
+  return first_not_finite<uint16_t>(data.data(), count, dtype == DType::kBF16 ? 0x7f80 : 0x7c00);
+}
+
+// out = b [rows, rank] with its rows in the model's order, as LowRank stores it.
+template <typename Element>
+void order_b(const Element* b, const LowRank::Piece& piece, const std::optional<RowLayout>& layout,
+             Element* out) {
+  int64_t output = 0;
+  const auto take = [&](int64_t first, int64_t count) {
+    for (int64_t row = first; row < first + count; ++row, ++output) {
+      // The distance between the elements of an output does not depend on j.
+      Element* first_of_row = out + b_index(piece, output, 0);
+      const int64_t step = b_index(piece, output, 1) - b_index(piece, output, 0);
+      for (int64_t j = 0; j < piece.rank; ++j) first_of_row[j * step] = b[row * piece.rank + j];
+    }
+  };
+  if (layout) {
+    for_each_run(*layout, take);
+  } else {
+    take(0, piece.n);
+  }
+}
+
+// Loads the sites of one adapter, one after another.
+class SiteLoader {
+ public:
+  SiteLoader(const AdapterFile& file, Problems& problems) : reader_(file), problems_(problems) {}
+
+  std::unique_ptr<const LowRank> load(const SitePlan& site) {
+    auto out = std::make_unique<LowRank>();
+    out->k = site.pieces.front().range->in;
+    out->dtype = site.dtype;
+    out->a = Buffer(static_cast<size_t>(site.a_bytes()));
+    out->b = Buffer(static_cast<size_t>(site.b_bytes()));
+    if (site.has_bias) out->bias = Buffer(static_cast<size_t>(site.bias_bytes()));
+    std::byte* a = out->a.data();
+    std::byte* b = out->b.data();
+    for (const SitePlan::Piece& piece : site.pieces) {
+      const PlannedModule& module = *piece.module;
+      const AdapterRange& range = *piece.range;
+      const LowRank::Piece to{range.out_begin, range.rows, module.rank, module.scale};
+      out->pieces.push_back(to);
+      const Buffer stored_a = read(module.a, site.dtype);
+      std::memcpy(a, stored_a.data(), stored_a.size());
+      a += stored_a.size();
+      const Buffer stored_b = read(module.b, site.dtype);
+      if (site.dtype == DType::kF32) {
+        order_b(stored_b.as<float>(), to, range.layout, reinterpret_cast<float*>(b));
+      } else {
+        order_b(stored_b.as<uint16_t>(), to, range.layout, reinterpret_cast<uint16_t*>(b));
+      }
+      b += stored_b.size();
+      if (!module.bias) continue;
+      Buffer bias = read(*module.bias, DType::kF32);
+      for (int64_t i = 0; i < range.rows; ++i) bias.as<float>()[i] *= module.scale;
+      const LowRank::Piece column{range.out_begin, range.rows, 1};
+      order_b(bias.as<float>(), column, range.layout, out->bias.as<float>() + range.out_begin);
+    }
+    return out;
+  }
+
+ private:
+  // The tensor as `dtype`, either its own type or float32.
+  Buffer read(const TensorInfo& tensor, DType dtype) {
+    Buffer stored(tensor.bytes);
+    reader_.read(tensor, {stored.data(), stored.size()});
+    if (const int64_t at = first_not_finite(tensor.dtype, stored); at >= 0)
+      problems_.add(cat(shown(tensor.name), ": element ", at, " is not a finite number"));
+    if (tensor.dtype == dtype) return stored;
+    const auto count = static_cast<int64_t>(tensor.bytes / dtype_size(tensor.dtype));
+    Buffer converted(static_cast<size_t>(count) * sizeof(float));
+    decode_f32(tensor.dtype, stored.data(), converted.as<float>(), count);
+    return converted;
+  }
+
+  TensorReader reader_;
+  Problems& problems_;
+};
+
+AdapterFile read_file(const AdapterSource& source, const AdapterLimits& limits) {
+  AdapterFile file = read_adapter_file(source.path);
+  if (limits.identity && *limits.identity != file.identity)
+    throw Error(cat(file.identity.name, " has changed on disk; load the adapter again"));
+  return file;
+}
+
+}  // namespace
+
+Result<AdapterInfo> examine_adapter(const AdapterSource& source, const AdapterTargets* targets,
+                                    const AdapterLimits& limits) {
+  return guarded<AdapterInfo>(source, [&]() -> Result<AdapterInfo> {
+    const AdapterFile file = read_file(source, limits);
+    AdapterPlan plan = plan_adapter(file, targets, limits.max_rank);
+    compare_base(limits, plan);
+    const std::vector<SitePlan> sites = plan_sites(plan.modules, plan.problems);
+    if (!plan.problems.empty()) return refused(source, plan);
+    return describe(file, plan, sites);
+  });
+}
+
+Result<LoadedAdapter> load_adapter(const AdapterSource& source, const AdapterTargets& targets,
+                                   const AdapterLimits& limits) {
+  return guarded<LoadedAdapter>(source, [&]() -> Result<LoadedAdapter> {
+    const AdapterFile file = read_file(source, limits);
+    AdapterPlan plan = plan_adapter(file, &targets, limits.max_rank);
+    compare_base(limits, plan);
+    const std::vector<SitePlan> sites = plan_sites(plan.modules, plan.problems);
+    if (!plan.problems.empty()) return refused(source, plan);
+    auto adapter = std::make_shared<AdapterWeights>();
+    adapter->sites.resize(static_cast<size_t>(targets.num_sites));
+    SiteLoader loader(file, plan.problems);
+    for (const SitePlan& site : sites) adapter->sites[static_cast<size_t>(site.site)] = loader.load(site);
+    if (!plan.problems.empty()) return refused(source, plan);
+    return LoadedAdapter{std::move(adapter), describe(file, plan, sites)};
+  });
+}
+
+}  // namespace quire::lora

@@ -1,0 +1,31 @@
+// adapter_config.json of PEFT.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lora/problems.h"
+
+namespace quire::lora {
+
+// The keys that change the result of an adapter, with PEFT's defaults.
+struct PeftConfig {
+  int64_t r = 8;
+  double alpha = 8.0;
+  bool rslora = false;  // scales are alpha / sqrt(r), not alpha / r
+  // By regular expression for the name of a module, in the order of the file.
+  std::vector<std::pair<std::string, int64_t>> rank_pattern;
+  std::vector<std::pair<std::string, double>> alpha_pattern;
+  std::vector<std::string> target_modules;  // ends of names; empty if it is a regular expression
+  std::string base_model;                   // base_model_name_or_path; may be empty
+  std::string peft_version;                 // may be empty
+};
+
+// Adds to `problems` each key that has a wrong type or value, whose effect is not supported, or that is
+// unknown and set. Throws Error if the text is not a JSON object. `file` appears in that error.
+PeftConfig parse_peft_config(std::string_view text, const std::string& file, Problems& problems);
+
+}  // namespace quire::lora
