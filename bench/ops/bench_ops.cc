@@ -192,6 +192,7 @@ int main(int argc, char** argv) {
     register_quantized(isa);
     register_attention(isa);
     register_experts(isa);
+    register_low_rank(isa);
   }
   benchmark::Initialize(&argc, argv);
   benchmark::AddCustomContext("threads", std::to_string(pool().num_threads()));

@@ -72,6 +72,8 @@ constexpr std::array<std::array<int64_t, 2>, 8> kShapes = {{{576, 576},
 void register_quantized(const CpuIsa& isa);
 // Products with many matrices, of one instruction set.
 void register_experts(const CpuIsa& isa);
+// Changes of adapters, of one instruction set.
+void register_low_rank(const CpuIsa& isa);
 // Attention and what it reads, of one instruction set.
 void register_attention(const CpuIsa& isa);
 

@@ -449,8 +449,8 @@ struct CpuKernels {
   void (*combine)(float* out, const float* residual, const float* y, int64_t y_stride,
                   const int32_t* permuted_rows, const float* weights, int64_t count, int64_t d);
 
-  // Each sum of a row of h is the sum of two accumulators of 16 lanes: element i along K in lane i % 16 of
-  // accumulator i / 16 % 2, with one fused multiply-add per term.
+  // Each element of h is summed like a norm: element i along K in lane i % 16 of accumulator i / 16 % 4, with
+  // one fused multiply-add per term.
   void (*low_rank_shrink[kNumStorages])(const LowRankShrinkArgs&);
   // One fused multiply-add per rank, first to last; then the sum is added to out.
   void (*low_rank_expand[kNumStorages])(const LowRankExpandArgs&);

@@ -12,10 +12,10 @@ namespace quire::cpu {
 namespace {
 
 // Work of one item of a loop: few enough elements to divide the changes of a single row among threads.
-constexpr int64_t kRowBlock = 32;
+constexpr int64_t kRowBlock = 12;
 constexpr int64_t kRankBlock = 16;
-constexpr int64_t kPanelBlock = 4;
-// Products of this many terms are worth waking a thread for.
+constexpr int64_t kPanelBlock = 16;
+// Terms of a range, which reads as many elements of A or B from memory if each row has an adapter of its own.
 constexpr int64_t kRangeCost = 65536;
 
 int64_t blocks(int64_t n, int64_t size) {

@@ -20,6 +20,7 @@ struct BenchRequest {
   int32_t input_len = 0;   // tokens; 0 = unknown until the text is tokenized
   int32_t output_len = 0;  // tokens to generate
   double arrival = 0.0;    // seconds since the first request of the trace
+  std::string lora;        // an adapter; empty = the base model
   bool random() const { return text.empty() && chat.empty() && token_ids.empty(); }
 };
 

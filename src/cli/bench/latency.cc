@@ -19,6 +19,7 @@ struct LatencyFlags {
   int32_t output_len = 128;
   int32_t num_iters = 5;
   int32_t num_iters_warmup = 1;
+  bool use_loras = true;
   std::string json;
 };
 
@@ -43,6 +44,9 @@ int run_latency(const LatencyFlags& f) {
       // Other prompts each time: else all but the first iteration would find theirs in the prefix cache.
       auto requests = random_requests(f.batch_size, {f.input_len, f.output_len, 0.0}, f.config.seed);
       tokenize_requests(requests, *engine, derive_seed(f.config.seed, static_cast<uint64_t>(i)));
+      const std::vector<LoraModule>& loras = f.config.lora_modules;
+      for (size_t r = 0; f.use_loras && !loras.empty() && r < requests.size(); ++r)
+        requests[r].lora = loras[r % loras.size()].name;
       const auto records = progress.run(*engine, requests, f.sampling);
       if (i < f.num_iters_warmup) continue;
       batch_seconds.push_back(progress.seconds());
@@ -90,6 +94,10 @@ void add_bench_latency(CLI::App& bench, int& exit_code) {
   command->add_option("--num-iters", f->num_iters, "Measured batches")->check(positive)->group(group);
   command->add_option("--num-iters-warmup", f->num_iters_warmup, "Warm-up batches")
       ->check(CLI::Range(0, 1 << 20))
+      ->group(group);
+  command
+      ->add_flag("--use-loras,!--no-use-loras", f->use_loras,
+                 "Let the sequences of a batch use --lora-modules in turn (default: on)")
       ->group(group);
   add_offline_flags(*command, f->sampling, f->json);
   command->callback([f, &exit_code] { exit_code = run_latency(*f); });

@@ -93,6 +93,7 @@ std::vector<RequestRecord> run_batch(Engine& engine, const std::vector<BenchRequ
   for (size_t i = 0; i < requests.size(); ++i) {
     Request request;
     request.prompt_token_ids = requests[i].token_ids;
+    request.adapter_name = requests[i].lora;
     request.sampling.edit().max_tokens = requests[i].output_len;
     request.sampling.edit().temperature = sampling.temperature;
     request.sampling.edit().top_p = sampling.top_p;

@@ -1,70 +1,67 @@
 // The two products of a low-rank change: rows with A, and the results with B.
 
-// h[r, j] for a block of rows and of rows of A.
-template <class V, class S, int kRows, int kRanks>
+// Distance of prefetching in A and B, which are read from first to last byte.
+constexpr int64_t kLowRankAhead = 2048;
+
+template <class T>
+void prefetch_ahead(const T* p, int64_t elements) {
+  const auto* bytes = reinterpret_cast<const char*>(p) + kLowRankAhead;
+  for (int64_t b = 0; b < elements * static_cast<int64_t>(sizeof(T)); b += 64)
+    _mm_prefetch(bytes + b, _MM_HINT_T0);
+}
+
+// h[r, rank] for a block of rows.
+template <class V, class S, int kRows>
 void shrink_block(const LowRankShrinkArgs& args, int64_t row, int64_t rank) {
   using F = typename V::F;
   const float* x[kRows];
-  const typename S::T* a[kRanks];
-  F sum[kRows][kRanks][2];
+  F sum[kRows][4];
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
     x[r] = args.x + args.rows[row + r] * args.x_stride;
     QUIRE_UNROLL
-    for (int j = 0; j < kRanks; ++j) sum[r][j][0] = sum[r][j][1] = V::zero();
+    for (int part = 0; part < 4; ++part) sum[r][part] = V::zero();
+  }
+  const auto* a = static_cast<const typename S::T*>(args.a) + rank * args.k;
+  int64_t i = 0;
+  for (; i + 64 <= args.k; i += 64) {
+    prefetch_ahead(a + i, 64);
+    QUIRE_UNROLL
+    for (int part = 0; part < 4; ++part) {
+      const F w = S::template load<V>(a + i + 16 * part);
+      QUIRE_UNROLL
+      for (int r = 0; r < kRows; ++r) sum[r][part] = V::fma(w, V::load(x[r] + i + 16 * part), sum[r][part]);
+    }
   }
   QUIRE_UNROLL
-  for (int j = 0; j < kRanks; ++j) a[j] = static_cast<const typename S::T*>(args.a) + (rank + j) * args.k;
-  const auto step = [&](int part, auto load_a, auto load_x) __attribute__((always_inline)) {
-    F w[kRanks];
+  for (int part = 0; part < 4; ++part) {
+    const int64_t at = i + 16 * part;
+    const int64_t n = args.k - at < 16 ? args.k - at : 16;
+    if (n <= 0) break;
+    const F w = n == 16 ? S::template load<V>(a + at) : S::template load_part<V>(a + at, n);
     QUIRE_UNROLL
-    for (int j = 0; j < kRanks; ++j) w[j] = load_a(a[j]);
-    QUIRE_UNROLL
-    for (int r = 0; r < kRows; ++r) {
-      const F v = load_x(x[r]);
-      QUIRE_UNROLL
-      for (int j = 0; j < kRanks; ++j) sum[r][j][part] = V::fma(w[j], v, sum[r][j][part]);
-    }
-  };
-  int64_t i = 0;
-  for (; i + 32 <= args.k; i += 32) {
-    QUIRE_UNROLL
-    for (int part = 0; part < 2; ++part) {
-      const int64_t at = i + 16 * part;
-      step(
-          part, [at](const typename S::T* p) { return S::template load<V>(p + at); },
-          [at](const float* p) { return V::load(p + at); });
-    }
-  }
-  for (int part = 0; i < args.k; i += 16, ++part) {
-    const int64_t n = args.k - i < 16 ? args.k - i : 16;
-    step(
-        part, [i, n](const typename S::T* p) { return S::template load_part<V>(p + i, n); },
-        [i, n](const float* p) { return V::load_part(p + i, n); });
+    for (int r = 0; r < kRows; ++r) sum[r][part] = V::fma(w, load_up_to_16<V>(x[r] + at, n), sum[r][part]);
   }
   QUIRE_UNROLL
   for (int r = 0; r < kRows; ++r) {
-    QUIRE_UNROLL
-    for (int j = 0; j < kRanks; ++j)
-      args.h[(row + r) * args.h_stride + rank + j] = V::reduce_add(V::add(sum[r][j][0], sum[r][j][1]));
+    args.h[(row + r) * args.h_stride + rank] =
+        V::reduce_add(V::add(V::add(sum[r][0], sum[r][1]), V::add(sum[r][2], sum[r][3])));
   }
 }
 
-template <class V, class S, int kRows, int kRanks>
+template <class V, class S, int kRows>
 void shrink_rows(const LowRankShrinkArgs& args, int64_t row) {
-  int64_t rank = 0;
-  for (; rank + kRanks <= args.ranks; rank += kRanks) shrink_block<V, S, kRows, kRanks>(args, row, rank);
-  for (; rank < args.ranks; ++rank) shrink_block<V, S, kRows, 1>(args, row, rank);
+  for (int64_t rank = 0; rank < args.ranks; ++rank) shrink_block<V, S, kRows>(args, row, rank);
 }
 
 template <class V, class S>
 void low_rank_shrink(const LowRankShrinkArgs& args) {
-  constexpr bool kMany = V::kMaxAccumulators >= 16;
   int64_t row = 0;
-  if constexpr (kMany) {
-    for (; row + 4 <= args.num_rows; row += 4) shrink_rows<V, S, 4, 2>(args, row);
+  if constexpr (V::kMaxAccumulators >= 24) {
+    for (; row + 6 <= args.num_rows; row += 6) shrink_rows<V, S, 6>(args, row);
+    for (; row + 2 <= args.num_rows; row += 2) shrink_rows<V, S, 2>(args, row);
   }
-  for (; row < args.num_rows; ++row) shrink_rows<V, S, 1, kMany ? 4 : 2>(args, row);
+  for (; row < args.num_rows; ++row) shrink_rows<V, S, 1>(args, row);
 }
 
 // Columns [column, column + 16 * kColumns) of a block of rows; n: columns of the last register.
@@ -82,6 +79,7 @@ void expand_block(const LowRankExpandArgs& args, int64_t row, int64_t column, in
   const auto* b = static_cast<const typename S::T*>(args.b) + column;
   for (int64_t j = 0; j < args.rank; ++j, b += args.width) {
     F w[kColumns];
+    prefetch_ahead(b, 16 * kColumns);
     QUIRE_UNROLL
     for (int c = 0; c < kColumns; ++c) {
       w[c] = c + 1 < kColumns || n == 16 ? S::template load<V>(b + 16 * c)
