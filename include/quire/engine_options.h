@@ -74,6 +74,7 @@ struct EngineOptions {
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   int64_t grammar_cache_size = int64_t{256}
                                << 20;    // bytes for compiled output constraints (JSON Schemas, ...)
+  std::string device = "auto";           // device that computes the model: auto (the CPU), cpu
   std::string profile;                   // file for a profile of the steps, written at the end; empty = none
   int32_t threads = 0;                   // compute threads; 0 = the physical cores available to this process
   uint64_t seed = 0;                     // for requests without a seed

@@ -150,7 +150,8 @@ struct ModelDescription {
   std::string weight_dtype;
   std::string quantization;  // empty = none
   std::string kv_cache_dtype;
-  std::string isa;  // selected instruction set
+  std::string device;  // "cpu avx512"
+  std::string isa;     // selected instruction set
   int64_t num_parameters = 0;
   int64_t weight_bytes = 0;
   int64_t kv_pool_bytes = 0;

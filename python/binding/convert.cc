@@ -221,6 +221,7 @@ const std::map<std::string, OptionField>& option_fields() {
       {"tpot_slo", &EngineOptions::tpot_slo},
       {"max_num_queued_requests", &EngineOptions::max_num_queued_requests},
       {"max_logprobs", &EngineOptions::max_logprobs},
+      {"device", &EngineOptions::device},
       {"profile", &EngineOptions::profile},
       {"threads", &EngineOptions::threads},
       {"seed", &EngineOptions::seed},

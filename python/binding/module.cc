@@ -277,6 +277,7 @@ nb::dict PyEngine::info() const {
   d["task"] = m.task == ModelTask::kGenerate ? "generate"
               : m.task == ModelTask::kEmbed  ? "embed"
                                              : "classify";
+  d["device"] = to_str(m.device);
   d["isa"] = to_str(m.isa);
   d["weight_dtype"] = to_str(m.weight_dtype);
   d["quantization"] = to_str(m.quantization);

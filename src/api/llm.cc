@@ -375,6 +375,7 @@ ModelDescription LLM::model() const {
                           .weight_dtype = info.weight_dtype,
                           .quantization = info.quantization,
                           .kv_cache_dtype = info.kv_cache_dtype,
+                          .device = info.device,
                           .isa = info.isa,
                           .num_parameters = info.num_parameters,
                           .weight_bytes = info.weight_bytes,

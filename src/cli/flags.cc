@@ -303,6 +303,8 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       ->type_name("NAME=PATH")
       ->group(group);
   add("--max-lora-rank", config.max_lora_rank, "Maximum rank of an adapter; larger ones are refused");
+  add("--device", config.device, "Device that computes the model; auto = the CPU")
+      ->check(CLI::IsMember({"auto", "cpu"}));
   add("--threads", config.threads, "Compute threads; 0 = the physical cores available to this process");
   add("--profile", config.profile,
       "Time every operation, write a Chrome or Perfetto trace to this file at the end, and print a summary "

@@ -55,7 +55,7 @@ int run_serve(ServeFlags& f) {
   const ModelInfo& m = engine->model();
   log_info(m.name, ": ", m.architecture, ", ", fixed(static_cast<double>(m.num_parameters) / 1e6, 1),
            " M parameters in ", m.quantization.empty() ? m.weight_dtype : m.quantization, " (",
-           format_bytes(m.weight_bytes), "), loaded in ", fixed(m.load_seconds, 2), " s; ", m.isa, " on ",
+           format_bytes(m.weight_bytes), "), loaded in ", fixed(m.load_seconds, 2), " s; ", m.device, " on ",
            counted(m.num_threads, "thread"));
   log_info("KV cache: ", format_bytes(m.kv_pool_bytes), " in ", counted(m.num_blocks, "block"), " of ",
            m.block_size, " tokens (", m.kv_cache_dtype, "); sequences of up to ", m.max_model_len,

@@ -64,6 +64,7 @@ struct ModelInfo {
   std::string name;          // default name in the API: the directory's name, or "quire-tiny"
   std::string path;          // as given; empty for the embedded model
   std::string architecture;  // "LlamaForCausalLM"
+  std::string device;        // "cpu avx512"
   std::string isa;           // instruction set in use
   std::string weight_dtype;  // type of unquantized weights
   std::string quantization;  // empty = not quantized

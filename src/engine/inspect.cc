@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/available_memory.h"
 #include "base/log.h"
 #include "base/strings.h"
 #include "contract/checkpoint_quantization.h"

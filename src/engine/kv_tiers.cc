@@ -62,7 +62,7 @@ std::string kv_fingerprint(const LocalRuntime& runtime, const KvLayout& layout) 
   Fingerprint fingerprint;
   fingerprint.add(int64_t{kSlotVersion});
   fingerprint.add(build_info().version);
-  fingerprint.add(runtime.isa());
+  fingerprint.add(runtime.device().name());
   fingerprint.add(dtype_name(runtime.model().weight_dtype()));
   fingerprint.add(runtime.model().quantization());
   fingerprint.add(dtype_name(runtime.kv_dtype()));

@@ -1,13 +1,8 @@
 #include "engine/loader.h"
 
-#include <sys/sysinfo.h>
-
 #include <algorithm>
-#include <fstream>
 #include <future>
-#include <sstream>
 
-#include "base/cgroup.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
@@ -61,13 +56,6 @@ void log_all(const std::vector<std::string>& warnings) {
   for (const std::string& warning : warnings) log_warning(warning);
 }
 
-// Without the page cache.
-int64_t free_memory() {
-  struct sysinfo info {};
-  if (::sysinfo(&info) != 0) return 0;
-  return static_cast<int64_t>((info.freeram + info.bufferram) * info.mem_unit);
-}
-
 WeightCacheOptions weight_cache_options(const EngineConfig& config) {
   const BuildInfo build = build_info();
   return {.directory = config.weight_cache, .build = cat(build.version, " ", build.commit)};
@@ -112,8 +100,8 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   options.logprobs_mode = config.logprobs_mode;
   const int64_t workspace = model.runtime->workspace_bytes(options);
   // The system counts mapped weights as available memory, but every step reads them.
-  const AvailableMemory available = available_memory();
-  const int64_t free_bytes = available.bytes - model.runtime->model().mapped_bytes();
+  const DeviceMemory memory = model.runtime->device().memory();
+  const int64_t free_bytes = memory.free_bytes - model.runtime->model().mapped_bytes();
   int64_t pool = config.kv_cache_memory;
   if (pool == 0) {
     check_swap_space(config, free_bytes - workspace);
@@ -121,7 +109,7 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   }
   if (spec.bidirectional)
     pool = std::min(pool, encoder_kv_memory(config, options.layout, info.max_num_batched_tokens));
-  if (config.kv_cache_memory > 0 && pool + workspace > free_bytes && available.exact) {
+  if (config.kv_cache_memory > 0 && pool + workspace > free_bytes && memory.exact) {
     throw Error(cat("--kv-cache-memory ", format_bytes(pool), " and ", format_bytes(workspace),
                     " of working memory do not fit into ", format_bytes(free_bytes), " of free memory"));
   }
@@ -201,23 +189,6 @@ int64_t default_kv_memory(int64_t free_bytes) {
   return static_cast<int64_t>(kDefaultKvFraction * static_cast<double>(std::max<int64_t>(0, free_bytes)));
 }
 
-AvailableMemory available_memory() {
-  int64_t available = -1;
-  std::ifstream meminfo("/proc/meminfo");
-  std::string line;
-  while (std::getline(meminfo, line)) {
-    if (line.rfind("MemAvailable:", 0) == 0) available = std::stoll(line.substr(13)) * 1024;
-  }
-  const bool exact = available >= 0;
-  if (!exact) {
-    available = free_memory();
-    log_warning("/proc/meminfo has no MemAvailable, so that the memory of the page cache counts as used; ",
-                format_bytes(available), " are free. --kv-cache-memory sets the memory of the KV cache");
-  }
-  if (const auto of_group = cgroup_free_memory()) available = std::min(available, *of_group);
-  return {available, exact};
-}
-
 std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress) {
   const double begin = monotonic_seconds();
   auto model = std::make_unique<LoadedModel>();
@@ -232,6 +203,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                                      .kv_cache_dtype = config.kv_cache_dtype,
                                                      .activation_dtype = config.activation_dtype,
                                                      .kernel_tuning = config.kernel_tuning,
+                                                     .device = config.device,
                                                      .threads = config.threads,
                                                      .max_model_len = config.max_model_len,
                                                      .runner = config.runner,
@@ -255,7 +227,8 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   info.name = model->source.name();
   info.path = config.model;
   info.architecture = runtime.spec().architecture;
-  info.isa = runtime.isa();
+  info.device = runtime.device().name();
+  info.isa = runtime.device().instruction_set();
   info.weight_dtype = dtype_name(runtime.model().weight_dtype());
   info.quantization = runtime.model().quantization();
   info.kv_cache_dtype = dtype_name(runtime.kv_dtype());

@@ -43,15 +43,6 @@ struct LoadedText {
 LoadedText load_text(const std::string& model, const std::string& chat_template,
                      const std::string& revision = {});
 
-// Bytes that this process can still allocate: available memory of the machine or of its cgroup, whichever is
-// less. exact: false if /proc/meminfo cannot be read. The page cache then counts as used memory, and a
-// warning is logged.
-struct AvailableMemory {
-  int64_t bytes = 0;
-  bool exact = true;
-};
-AvailableMemory available_memory();
-
 // Maximum tokens per step: the configured number, or a default, or more if the model requires it.
 int32_t batched_tokens(const EngineConfig& config, const ModelSpec& spec, int64_t model_len);
 

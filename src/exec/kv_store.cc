@@ -1,15 +1,15 @@
 #include "exec/kv_store.h"
 
-#include <cstring>
-
 namespace quire {
 
-KvStore::KvStore(const ModelSpec& spec, DType dtype, const KvLayout& layout)
+KvStore::KvStore(Device& device, const ModelSpec& spec, DType dtype, const KvLayout& layout)
     : bytes_per_block_(layout.bytes_per_block),
-      pool_(static_cast<size_t>(layout.bytes_per_block) * static_cast<size_t>(layout.num_blocks)),
+      pool_(device.allocate(static_cast<size_t>(layout.bytes_per_block * layout.num_blocks),
+                            MemoryKind::kDevice)),
       state_layout_(place_states(spec, layout.bytes_per_block)) {
   if (layout.num_host_blocks > 0) {
-    host_ = Buffer(static_cast<size_t>(layout.bytes_per_block) * static_cast<size_t>(layout.num_host_blocks));
+    host_ = device.allocate(static_cast<size_t>(layout.bytes_per_block * layout.num_host_blocks),
+                            MemoryKind::kPinned);
   }
   if (!state_layout_.blocks.empty()) {
     for (int32_t i = 0; i < spec.num_layers(); ++i)
@@ -40,10 +40,10 @@ std::span<std::byte> KvStore::block(KvTier tier, BlockId block) {
   return {pool.data() + block * bytes_per_block_, static_cast<size_t>(bytes_per_block_)};
 }
 
-void KvStore::copy(std::span<const BlockCopy> copies) {
+void KvStore::copy(std::span<const BlockCopy> copies, DeviceStream& stream) {
   for (const BlockCopy& copy : copies) {
-    const std::span<const std::byte> src = block(copy.src_tier, copy.src);
-    std::memcpy(block(copy.dst_tier, copy.dst).data(), src.data(), src.size());
+    stream.copy(block(copy.dst_tier, copy.dst).data(), block(copy.src_tier, copy.src).data(),
+                static_cast<size_t>(bytes_per_block_));
   }
 }
 

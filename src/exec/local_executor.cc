@@ -10,11 +10,10 @@ namespace {
 // Rows whose logits are computed and consumed at a time, so that their memory does not grow with the batch.
 constexpr int64_t kLogitRowsAtOnce = 64;
 
-size_t kernel_workspace(const Model& model, const OpTable& ops, const ThreadPool& pool,
-                        const LocalExecutorOptions& options) {
+size_t kernel_workspace(const Model& model, Device& device, const LocalExecutorOptions& options) {
   const AttentionLimits limits = attention_limits(model.spec(), options.max_model_len);
-  return ops.workspace_bytes(options.max_num_batched_tokens, limits.slots, limits.num_heads, limits.head_dim,
-                             pool.num_threads());
+  return device.ops().workspace_bytes(options.max_num_batched_tokens, limits.slots, limits.num_heads,
+                                      limits.head_dim, device.threads().num_threads());
 }
 
 // Appends a generated token. Returns whether a constraint allows nothing after it.
@@ -28,41 +27,42 @@ bool append(SequenceRecord& record, TokenId token, float surprise = 0.0F) {
 
 }  // namespace
 
-LocalExecutor::LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool,
-                             const LocalExecutorOptions& options)
+LocalExecutor::LocalExecutor(const Model& model, Device& device, const LocalExecutorOptions& options)
     : model_(model),
-      pool_(pool),
+      pool_(device.threads()),
       vocab_size_(static_cast<int32_t>(model.spec().vocab_size)),
       max_model_len_(options.max_model_len),
-      kv_(model.spec(), options.kv_dtype, options.layout),
+      stream_(device.create_stream()),
+      kv_(device, model.spec(), options.kv_dtype, options.layout),
       disk_(options.disk),
       sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
       builder_(options.layout),
       adapters_(options.adapters),
-      workspace_(kernel_workspace(model, ops, pool, options)),
-      context_{&pool, {workspace_.data(), workspace_.size()}, options.profile, options.tuning},
+      workspace_(device.allocate(kernel_workspace(model, device, options), MemoryKind::kDevice)),
+      context_{&pool_, {workspace_.data(), workspace_.size()}, options.profile, options.tuning},
       activations_(model.make_buffers(options.max_num_batched_tokens)),
       outcomes_(kLogitRowsAtOnce) {
   if (model.pooler() != nullptr) {
-    text_pooler_.emplace(model, ops);
+    text_pooler_.emplace(model, options.profile != nullptr ? options.profile->table() : device.ops());
     return;
   }
-  logits_ = Buffer(static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float));
-  for (int i = 0; i < pool.num_threads(); ++i) {
+  logits_ = device.allocate(static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float),
+                            MemoryKind::kDevice);
+  for (int i = 0; i < pool_.num_threads(); ++i) {
     sampler_workspaces_.emplace_back(vocab_size_, options.logprobs_mode);
     masks_.emplace_back(static_cast<size_t>(vocab_size_ + 31) / 32);
   }
 }
 
-int64_t LocalExecutor::workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,
+int64_t LocalExecutor::workspace_bytes(const Model& model, Device& device,
                                        const LocalExecutorOptions& options) {
   const int64_t vocab_row = model.spec().vocab_size * static_cast<int64_t>(sizeof(float));
-  const int64_t body = static_cast<int64_t>(kernel_workspace(model, ops, pool, options)) +
+  const int64_t body = static_cast<int64_t>(kernel_workspace(model, device, options)) +
                        model.activation_bytes(options.max_num_batched_tokens);
   if (model.pooler() != nullptr) return body + TextPooler::workspace_bytes(model);
   // A sampler's workspace holds about six and a half words for each entry of the vocabulary.
   const int64_t words = is_processed(options.logprobs_mode) ? 8 : 7;
-  return body + (kLogitRowsAtOnce + words * pool.num_threads()) * vocab_row;
+  return body + (kLogitRowsAtOnce + words * device.threads().num_threads()) * vocab_row;
 }
 
 void LocalExecutor::begin(const StepPlan& plan) {
@@ -73,7 +73,7 @@ void LocalExecutor::begin(const StepPlan& plan) {
     for (const DiskWrite& write : plan.disk_writes)
       disk_->write(write.slot, write.key, kv_.block(write.src_tier, write.src));
   }
-  kv_.copy(plan.copies);
+  kv_.copy(plan.copies, *stream_);
   if (disk_ != nullptr) {
     for (const DiskRead& read : plan.disk_reads)
       disk_->read(read.slot, read.host_block, kv_.block(KvTier::kHost, read.host_block));

@@ -1,4 +1,4 @@
-// The executor that computes in this process: one model, one KV pool, one thread pool.
+// The executor that computes in this process: one model, one device, one KV pool.
 #pragma once
 
 #include <memory>
@@ -7,6 +7,7 @@
 
 #include "base/thread_pool.h"
 #include "contract/kv_layout.h"
+#include "device/device.h"
 #include "exec/adapter_store.h"
 #include "exec/batch_builder.h"
 #include "exec/disk_cache.h"
@@ -28,7 +29,7 @@ struct LocalExecutorOptions {
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   std::shared_ptr<DiskCache> disk;         // null = no disk tier
   const AdapterStore* adapters = nullptr;  // null = no adapters; outlives the executor
-  OpProfile* profile = nullptr;            // records the calls of `ops`, or null; outlives the executor
+  OpProfile* profile = nullptr;            // computes with its table, or null; outlives the executor
   KernelTuning tuning = {};
 };
 
@@ -38,9 +39,9 @@ inline constexpr std::string_view kSampleEvent = "sample";
 
 class LocalExecutor : public Executor {
  public:
-  // Allocates all memory; a step allocates no large memory. model, ops and pool outlive the executor.
-  LocalExecutor(const Model& model, const OpTable& ops, ThreadPool& pool,
-                const LocalExecutorOptions& options);
+  // Allocates all memory; a step allocates no large memory. The model was loaded for the device, and both
+  // outlive the executor.
+  LocalExecutor(const Model& model, Device& device, const LocalExecutorOptions& options);
 
   void begin(const StepPlan& plan) override;
   const StepResult& finish() override;
@@ -54,8 +55,7 @@ class LocalExecutor : public Executor {
   }
 
   // Bytes for activations, logits and kernel scratch, in addition to weights and KV pool.
-  static int64_t workspace_bytes(const Model& model, const OpTable& ops, const ThreadPool& pool,
-                                 const LocalExecutorOptions& options);
+  static int64_t workspace_bytes(const Model& model, Device& device, const LocalExecutorOptions& options);
   size_t num_sequences() const { return sequences_.size(); }
 
  private:
@@ -80,6 +80,7 @@ class LocalExecutor : public Executor {
   ThreadPool& pool_;
   int32_t vocab_size_;
   int32_t max_model_len_;
+  std::unique_ptr<DeviceStream> stream_;
   KvStore kv_;
   std::shared_ptr<DiskCache> disk_;  // reads into kv_ until it is destroyed
   SequenceStore sequences_;

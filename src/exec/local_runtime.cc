@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "backends/cpu/cpu_backend.h"
+#include "backends/open_device.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/strings.h"
@@ -122,23 +123,23 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
   if (model_options.max_model_len == 0) model_options.max_model_len = default_model_len(spec);
 
   std::unique_ptr<LocalRuntime> runtime(new LocalRuntime);
-  const CpuIsa& isa = select_cpu_isa();
-  runtime->isa_ = isa.name;
-  runtime->ops_ = isa.table;
-  runtime->pool_ = std::make_unique<ThreadPool>(options.threads > 0 ? options.threads : available_cores());
+  runtime->device_ = open_device(options.device, options.threads);
+  Device& device = *runtime->device_;
   runtime->checkpoint_ = std::move(checkpoint);
-  OpContext packing{runtime->pool_.get(), {}};
+  model_options.device = &device;
+  const OpTable* ops = &device.ops();
+  OpContext packing{&device.threads(), {}};
   if (!options.profile.empty()) {
-    runtime->profiling_.reset(new Profiling{{*isa.table, isa.limits(*runtime->pool_), kMaxProfileEvents},
+    runtime->profiling_.reset(new Profiling{{device.ops(), device.measure_limits(), kMaxProfileEvents},
                                             ProfileFile(options.profile)});
     packing.profile = &runtime->profiling_->profile;
-    runtime->ops_ = &packing.profile->table();
+    ops = &packing.profile->table();
   }
   KernelTuner tuner;
   if (measures_kernels(options.kernel_tuning))
     model_options.on_packed = [&](std::span<const std::string>, const PackedLinear& w) { tuner.add(w); };
-  runtime->model_ = Model::load(*runtime->checkpoint_, *runtime->ops_, packing, model_options, progress);
-  const KernelTuner::Choice choice = tuner.choose(*isa.table, *runtime->pool_);
+  runtime->model_ = Model::load(*runtime->checkpoint_, *ops, packing, model_options, progress);
+  const KernelTuner::Choice choice = tuner.choose(device.ops(), device.threads());
   runtime->tuning_ = choice.tuning;
   if (choice.bytes > 0) {
     log_debug("kernels prefetch weights into ", choice.tuning.prefetch_into_l2 ? "L2" : "L1",
@@ -160,7 +161,7 @@ Result<LocalRuntime::AddedAdapter> LocalRuntime::add_adapter(const lora::Adapter
 }
 
 int64_t LocalRuntime::workspace_bytes(const LocalExecutorOptions& options) const {
-  return LocalExecutor::workspace_bytes(*model_, *ops_, *pool_, options);
+  return LocalExecutor::workspace_bytes(*model_, *device_, options);
 }
 
 void LocalRuntime::start_executor(const LocalExecutorOptions& options) {
@@ -168,8 +169,8 @@ void LocalRuntime::start_executor(const LocalExecutorOptions& options) {
   own.tuning = tuning_;
   own.adapters = &adapters_;
   if (profiling_ != nullptr) own.profile = &profiling_->profile;
-  model_->make_rope_tables({pool_.get(), {}}, options.max_model_len);
-  executor_ = std::make_unique<LocalExecutor>(*model_, *ops_, *pool_, own);
+  model_->make_rope_tables({&device_->threads(), {}}, options.max_model_len);
+  executor_ = std::make_unique<LocalExecutor>(*model_, *device_, own);
 }
 
 std::vector<std::string> compiled_isas() {

@@ -1,4 +1,4 @@
-// Everything that computes in one process: instruction set, threads, weights, and the executor once the size
+// Everything that computes in one process: device, weights, and the executor once the size
 // of the KV pool is known. Owned by the engine.
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "base/thread_pool.h"
 #include "contract/adapter.h"
 #include "contract/kv_layout.h"
+#include "device/device.h"
 #include "exec/adapter_store.h"
 #include "exec/kv_groups.h"
 #include "exec/local_executor.h"
@@ -43,6 +44,7 @@ struct RuntimeOptions {
   // checkpoint's.
   std::string activation_dtype = "auto";
   std::string kernel_tuning = "measure";  // or off: default variants of kernels (exec/kernel_tuner.h)
+  std::string device = "auto";            // a name of backends/open_device.h
   int32_t threads = 0;                    // 0 = all cores that this process may use
   int64_t max_model_len = 0;              // 0 = default_model_len()
   std::string runner = "auto";
@@ -61,8 +63,8 @@ class LocalRuntime {
   const Model& model() const { return *model_; }
   const ModelSpec& spec() const { return model_->spec(); }
   const Checkpoint& checkpoint() const { return *checkpoint_; }
-  std::string_view isa() const { return isa_; }
-  int num_threads() const { return pool_->num_threads(); }
+  const Device& device() const { return *device_; }
+  int num_threads() const { return device_->threads().num_threads(); }
   DType kv_dtype() const { return kv_dtype_; }
 
   // Reads an adapter, which requests name by its reference. Fails if it cannot be applied in full. Call
@@ -91,9 +93,7 @@ class LocalRuntime {
     ProfileFile file;
   };
 
-  std::string_view isa_;
-  const OpTable* ops_ = nullptr;
-  std::unique_ptr<ThreadPool> pool_;
+  std::unique_ptr<Device> device_;
   std::unique_ptr<Profiling> profiling_;
   std::unique_ptr<Checkpoint> checkpoint_;
   std::unique_ptr<Model> model_;

@@ -100,6 +100,11 @@ std::unique_ptr<WeightCache> open_weight_cache(const Checkpoint& checkpoint, con
                                                const ModelOptions& options) {
   const WeightCacheOptions& own = options.weight_cache;
   if (own.directory.empty()) return nullptr;
+  if (options.device != nullptr && !options.device->shares_host_memory()) {
+    log_warning(
+        "--weight-cache: the weights are packed at each start, because they leave the memory of the host");
+    return nullptr;
+  }
   if (checkpoint.weight_files().empty()) {
     log_warning("--weight-cache: ", checkpoint.path().string(),
                 " is not in a file that identifies it; the weights are packed at each start");
@@ -136,6 +141,7 @@ std::unique_ptr<Model> Model::load(Checkpoint& checkpoint, const OpTable& ops, c
   std::unique_ptr<Model> model(new Model());
   Decoder& decoder = *model->decoder_;
   model->ops_ = &ops;
+  model->device_ = options.device;
   model->weight_cache_ = open_weight_cache(checkpoint, ops, options);
   decoder.max_model_len = max_len;
   decoder.tables.ropes.resize(spec.ropes.size());
@@ -144,6 +150,7 @@ std::unique_ptr<Model> Model::load(Checkpoint& checkpoint, const OpTable& ops, c
                       model->weight_cache_.get());
   const ModelToDescribe described{spec, source.files_or_null(), options.part};
   ModelTraversal(described, loader, decoder).visit();
+  loader.wait_for_uploads();
 
   model->weight_bytes_ = loader.weight_bytes();
   model->num_parameters_ = loader.num_parameters();

@@ -51,6 +51,16 @@ void Model::make_rope_tables(const OpContext& ctx, int64_t max_len) {
     decoder_->tables.ropes[i] =
         make_rope(ctx, spec().ropes[i], max_model_len(), std::min(max_len, max_model_len()));
   }
+  if (device_ == nullptr) return;
+  const std::unique_ptr<DeviceStream> stream = device_->create_stream();
+  for (Rope& rope : decoder_->tables.ropes)
+    move_tables(rope, [&](Buffer table) { return device_->upload(std::move(table), *stream); });
+  stream->synchronize(stream->record());
+}
+
+Buffer Model::allocate(int64_t bytes) const {
+  const auto size = static_cast<size_t>(bytes);
+  return device_ == nullptr ? Buffer(size) : device_->allocate(size, MemoryKind::kDevice);
 }
 
 int64_t Model::activation_bytes(int64_t max_tokens) const {
@@ -68,7 +78,7 @@ std::pair<int64_t, int64_t> Model::buffer_sizes(int64_t max_tokens) const {
 ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   ActivationBuffers buffers;
   const auto [data_bytes, host_bytes] = buffer_sizes(max_tokens);
-  buffers.data = Buffer(static_cast<size_t>(data_bytes));
+  buffers.data = allocate(data_bytes);
   buffers.host = Buffer(static_cast<size_t>(host_bytes));
   buffers.max_tokens = max_tokens;
   ScratchLayout layout(max_tokens, {buffers.data.as<float>(), buffers.host.as<float>()});

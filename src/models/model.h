@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "device/device.h"
 #include "io/checkpoint.h"
 #include "models/model_spec.h"
 #include "models/pooling_files.h"
@@ -60,6 +61,8 @@ struct ModelOptions {
   // The RoPE tables are computed later, by Model::make_rope_tables, when the maximum length of sequences is
   // known.
   bool defer_rope_tables = false;
+  // Where weights and activations are stored; null = in memory of the host. Outlives the model.
+  Device* device = nullptr;
 };
 
 // Called by the loading thread with the bytes of the checkpoint read so far and the total.
@@ -159,7 +162,10 @@ class Model {
   void check_batch(const ForwardBatch& batch, const ActivationBuffers& buffers) const;
   std::pair<int64_t, int64_t> buffer_sizes(int64_t max_tokens) const;  // bytes of `data` and `host`
 
+  Buffer allocate(int64_t bytes) const;  // memory of the device
+
   const OpTable* ops_ = nullptr;
+  Device* device_ = nullptr;  // null = memory of the host
   std::unique_ptr<Decoder> decoder_;
   int64_t weight_bytes_ = 0;
   int64_t num_parameters_ = 0;

@@ -103,6 +103,7 @@ WeightLoader::WeightLoader(const TensorResolver& resolver, const ExpectedTensors
       options_(options),
       progress_(progress),
       cache_(cache),
+      stream_(options.device != nullptr ? options.device->create_stream() : nullptr),
       expected_(expected),
       num_parameters_(expected.num_parameters()),
       bytes_total_(expected.stored_bytes()) {
@@ -200,6 +201,33 @@ void WeightLoader::finish_use(const StoredParam& param) {
   if (param.bias) finish_use(*param.bias);
 }
 
+void WeightLoader::upload(Buffer& weight) {
+  if (stream_ != nullptr && weight.size() > 0) weight = options_.device->upload(std::move(weight), *stream_);
+}
+
+void WeightLoader::upload(PackedLinear& matrix) {
+  for (Buffer* part :
+       {&matrix.data, &matrix.bias, &matrix.column_order, &matrix.outliers, &matrix.outlier_rows})
+    upload(*part);
+}
+
+void WeightLoader::upload(Embedding& embedding) {
+  if (options_.device == nullptr || options_.device->shares_host_memory()) return;
+  const TensorView& table = embedding.table;
+  if (embedding.owned.size() == 0) {
+    const auto bytes = static_cast<size_t>(table.shape.numel()) * dtype_size(table.dtype);
+    // The checkpoint keeps the table, and outlives the model.
+    const std::shared_ptr<const void> no_owner(table.data, [](const void*) {});
+    embedding.owned = Buffer::borrowed({table.as<const std::byte>(), bytes}, no_owner);
+  }
+  upload(embedding.owned);
+  embedding.table.data = embedding.owned.data();
+}
+
+void WeightLoader::wait_for_uploads() {
+  if (stream_ != nullptr) stream_->synchronize(stream_->record());
+}
+
 Buffer WeightLoader::cached(const std::string& name, int64_t bytes, const std::function<Buffer()>& make) {
   return cache_ != nullptr && !name.empty() ? cache_->next(name, bytes, make) : make();
 }
@@ -289,6 +317,7 @@ PackedLinear WeightLoader::pack(std::span<const StoredTensor* const> tensors, co
     std::vector<QuantizedRows> ordered;
     pack_outliers(quantized_parts(tensors, ordered), packed);
   }
+  upload(packed);
   return packed;
 }
 
@@ -304,6 +333,7 @@ void WeightLoader::read_biases(std::span<const StoredParam> params, Linear& line
   const auto take = [&](PackedLinear& piece) {
     piece.bias = Buffer(static_cast<size_t>(piece.n) * sizeof(float));
     std::memcpy(piece.bias.data(), values, piece.bias.size());
+    upload(piece.bias);
     values += piece.n;
   };
   take(linear.weight);
@@ -359,8 +389,10 @@ void WeightLoader::vector(const VectorSpec& spec, Buffer& result, Buffer* bias) 
     *bias = Buffer(static_cast<size_t>(elements(*params[0].bias)) * sizeof(float));
     read_vector(*params[0].bias, bias->as<float>());
     weight_bytes_ += bytes_of(*bias);
+    upload(*bias);
   }
   if (spec.transform) result = spec.transform(std::move(result));
+  upload(result);
   for (const StoredParam& param : params) finish_use(param);
 }
 
@@ -392,6 +424,7 @@ void WeightLoader::integers(const ParamSpec& spec, int64_t limit, Buffer& result
     result.as<int32_t>()[i] = static_cast<int32_t>(value);
   }
   weight_bytes_ += bytes_of(result);
+  upload(result);
   finish_use(param);
 }
 
@@ -409,6 +442,7 @@ void WeightLoader::embedding(const ParamSpec& spec, Embedding& result) {
   }
   result.table = float_matrix(param.weight, result.owned);
   weight_bytes_ += result.table.shape.numel() * static_cast<int64_t>(dtype_size(result.table.dtype));
+  upload(result);
   finish_use(param.weight, result.owned.size() > 0);  // a table that is read in place keeps its pages
 }
 
@@ -434,6 +468,7 @@ void WeightLoader::derived(const DerivedSpec& spec, std::span<Linear> results) {
       spec.compute_bias(reader, i, {packed.bias.as<float>(), static_cast<size_t>(matrix.out)});
     }
     weight_bytes_ += bytes_of(packed);
+    upload(packed);
     results[i].weight = std::move(packed);
     results[i].site = num_sites_++;
   }
@@ -451,6 +486,7 @@ void WeightLoader::derived(const DerivedTable& spec, Buffer& result) {
   const int64_t bytes = spec.count * static_cast<int64_t>(sizeof(float));
   result = cached(spec.name.empty() ? "" : cat("layers.", place_.layer, ".", spec.name), bytes, make);
   weight_bytes_ += bytes_of(result);
+  upload(result);
   for (const StoredParam& param : sources(spec.sources)) finish_use(param);
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -37,6 +38,9 @@ class WeightLoader : public ResolvingVisitor {
   void derived(const DerivedTable& spec, Buffer& result) override;
   void kv_scales(int32_t layer, std::optional<KvScales>& result) override;
 
+  // Returns when all weights are in memory of the device.
+  void wait_for_uploads();
+
   int64_t weight_bytes() const { return weight_bytes_; }  // kept so far
   int64_t num_parameters() const { return num_parameters_; }
   DType weight_dtype() const { return layer_dtype_.value_or(DType::kF32); }  // of the first matrix of a layer
@@ -52,6 +56,10 @@ class WeightLoader : public ResolvingVisitor {
   // One matrix of tensors with the same storage. The data is taken from the weight cache if it has it.
   PackedLinear pack(std::span<const StoredTensor* const> tensors, const MatrixSpec& spec);
   PackedLinear pack_quantized(std::span<const StoredTensor* const> tensors) const;
+  // Moves a weight that is complete to memory of the device.
+  void upload(Buffer& weight);
+  void upload(PackedLinear& matrix);
+  void upload(Embedding& embedding);
   // The data of a matrix or table, from the weight cache or from `make`. name empty = it is not cached.
   Buffer cached(const std::string& name, int64_t bytes, const std::function<Buffer()>& make);
   void read_biases(std::span<const StoredParam> params, Linear& linear);
@@ -85,6 +93,7 @@ class WeightLoader : public ResolvingVisitor {
   const ModelOptions& options_;
   const LoadProgress& progress_;
   WeightCache* cache_;
+  std::unique_ptr<DeviceStream> stream_;  // of uploads; null without a device
   std::map<std::string, int32_t, std::less<>> uses_left_;
   const ExpectedTensors& expected_;
   std::optional<DType> layer_dtype_;

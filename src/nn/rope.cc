@@ -4,6 +4,7 @@
 #include <cmath>
 #include <functional>
 #include <numbers>
+#include <utility>
 
 #include "ops/parallel.h"
 
@@ -172,6 +173,16 @@ Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions
     });
   }
   return rope;
+}
+
+void move_tables(Rope& rope, const std::function<Buffer(Buffer)>& move) {
+  const auto move_one = [&](Buffer& table, TensorView& view) {
+    table = move(std::move(table));
+    view.data = table.data();
+  };
+  if (rope.data.size() > 0) move_one(rope.data, rope.cos_sin);
+  rope.query_cos_sin.data = rope.cos_sin.data;
+  if (rope.query_data.size() > 0) move_one(rope.query_data, rope.query_cos_sin);
 }
 
 void apply_to_queries(const OpRunner& run, const Rope& rope, const TensorView& q,

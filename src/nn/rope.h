@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct Rope {
 // supports, on which some scalings depend. num_rows: the tables have rows for positions [0, num_rows) only,
 // whose values do not depend on it; 0 = max_positions.
 Rope make_rope(const OpContext& ctx, const RopeSpec& spec, int64_t max_positions, int64_t num_rows = 0);
+// Replaces each table by move(table), which has the same contents.
+void move_tables(Rope& rope, const std::function<Buffer(Buffer)>& move);
 // Rotates queries q [rows, heads, head_dim] and keys k [rows, kv_heads, head_dim] in place.
 void apply(const OpRunner& run, const Rope& rope, const TensorView& q, const TensorView& k,
            std::span<const int32_t> positions);

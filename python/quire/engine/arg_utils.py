@@ -50,6 +50,7 @@ class EngineArgs:
         kv_cache_memory_bytes: Size of the KV cache; None = 40 % of the free memory.
         swap_space: Host memory for evicted KV blocks, in GiB.
         max_num_batched_tokens: Tokens per step; None = chosen by the engine.
+        device: Device that computes the model: "auto" (the CPU) or "cpu".
         threads: Compute threads; None = the physical cores available to this process.
         kv_offloading_size: The same as swap_space.
         max_num_queued_reqs: Waiting requests; more are refused. None = no limit.
@@ -96,6 +97,7 @@ class EngineArgs:
     generation_config: str = "auto"
     override_generation_config: dict[str, Any] | None = None
     stream_interval: int = 1
+    device: str = "auto"
     threads: int | None = None
     activation_dtype: str = "auto"
     kernel_tuning: str = "measure"
@@ -179,7 +181,7 @@ class EngineArgs:
         }
         for name in ("long_prefill_token_threshold", "max_num_partial_prefills", "scheduling_policy",
                      "preemption_mode", "max_logprobs", "logprobs_mode", "activation_dtype",
-                     "kernel_tuning"):
+                     "kernel_tuning", "device"):
             options[name] = getattr(self, name)
         if self.max_model_len not in (None, "auto", -1):
             options["max_model_len"] = self.max_model_len

@@ -96,6 +96,22 @@ TEST(EngineFlags, RejectInvalidPoliciesAndDurations) {
   }
 }
 
+TEST(EngineFlags, ListTheKnownDevicesIfOneIsUnknown) {
+  CLI::App app;
+  EngineConfig config;
+  add_engine_flags(*add_command(app, "run", ""), config);
+  app.parse("run --device cpu");
+  EXPECT_EQ(config.device, "cpu");
+  try {
+    app.parse("run --device cuda");
+    FAIL() << "no error";
+  } catch (const CLI::ParseError& error) {
+    EXPECT_NE(error.get_exit_code(), 0);
+    EXPECT_NE(std::string(error.what()).find("auto"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("cpu"), std::string::npos) << error.what();
+  }
+}
+
 TEST(EngineFlags, AcceptUnitsOfTokens) {
   const auto length = [](const std::string& text) {
     CLI::App app;

@@ -7,10 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "backends/cpu/cpu_backend.h"
+#include "backends/cpu/cpu_device.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "base/thread_pool.h"
 #include "exec/kv_groups.h"
 #include "exec/local_executor.h"
 #include "unit/models/golden_models.h"
@@ -32,11 +31,10 @@ struct Request {
 class Driver {
  public:
   explicit Driver(const std::string& name, int threads = 1, const ModelOptions& model_options = {})
-      : pool_(threads) {
+      : device_(threads) {
     const auto dir = name == "quire-tiny" ? std::filesystem::path(QUIRE_SOURCE_DIR) / "models" / name
                                           : test::golden_model(name);
-    const OpTable& ops = *select_cpu_isa().table;
-    loaded_ = test::load_model(dir, ops, model_options);
+    loaded_ = test::load_model(dir, device_.ops(), model_options);
     LocalExecutorOptions options;
     options.layout = make_kv_layout(loaded_.model->spec(), DType::kF32, kBlockSize);
     options.max_model_len = static_cast<int32_t>(loaded_.model->max_model_len());
@@ -44,7 +42,7 @@ class Driver {
     num_groups_ = static_cast<int32_t>(options.layout.groups.size());
     options.layout.num_blocks = kMaxSlots * blocks_per_seq_ * num_groups_;
     options.max_num_batched_tokens = kMaxSlots * 64;
-    executor_.emplace(*loaded_.model, ops, pool_, options);
+    executor_.emplace(*loaded_.model, device_, options);
   }
 
   int32_t max_model_len() const { return static_cast<int32_t>(loaded_.model->max_model_len()); }
@@ -109,7 +107,7 @@ class Driver {
     return result;
   }
 
-  ThreadPool pool_;
+  CpuDevice device_;
   test::LoadedModel loaded_;
   std::optional<LocalExecutor> executor_;
   int32_t num_groups_ = 1;

@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "backends/cpu/cpu_backend.h"
-#include "base/thread_pool.h"
+#include "backends/cpu/cpu_device.h"
 #include "exec/kv_groups.h"
 #include "exec/local_executor.h"
 #include "unit/models/golden_models.h"
@@ -56,14 +55,15 @@ std::vector<float> attend(const OpTable& ops, const KvCacheView& cache, int32_t 
 
 // A copied block is complete in every format: elements of all layers, and their scales.
 TEST(KvStore, CopiesBlocksWithAllElementsAndScales) {
-  const OpTable& ops = *select_cpu_isa().table;
+  CpuDevice device(1);
+  const OpTable& ops = device.ops();
   for (const DType dtype :
        {DType::kF32, DType::kBF16, DType::kF16, DType::kF8E4M3, DType::kF8E5M2, DType::kI8}) {
     SCOPED_TRACE(std::string(dtype_name(dtype)));
     KvLayout layout = make_kv_layout(small_spec(), dtype, kBlock);
     EXPECT_EQ(layout.bytes_per_block, kLayers * kv_bytes_per_block(dtype, kBlock, kHeads, kStoreHeadDim));
     layout.num_blocks = 3;
-    KvStore store(small_spec(), dtype, layout);
+    KvStore store(device, small_spec(), dtype, layout);
     std::mt19937 rng(5);
     std::normal_distribution<float> normal;
     const Shape shape = {kBlock, kHeads, kStoreHeadDim};
@@ -78,7 +78,7 @@ TEST(KvStore, CopiesBlocksWithAllElementsAndScales) {
       before.push_back(attend(ops, cache, 1));
     }
     const std::vector<BlockCopy> copies = {BlockCopy{.src = 1, .dst = 2}};
-    store.copy(copies);
+    store.copy(copies, *device.create_stream());
     for (size_t i = 0; i < before.size(); ++i) {
       EXPECT_EQ(attend(ops, store.layers()[i], 2), before[i]) << "layer " << i;
       EXPECT_NE(attend(ops, store.layers()[i], 0), before[i]) << "an empty block, the test shows nothing";
@@ -98,7 +98,8 @@ TEST(KvStore, SizesEachLayerByItsHeads) {
   KvLayout layout = make_kv_layout(spec, DType::kF16, kBlock);
   EXPECT_EQ(layout.bytes_per_block, (kLayers - 2) * large + small);
   layout.num_blocks = 2;
-  const KvStore store(spec, DType::kF16, layout);
+  CpuDevice device(1);
+  const KvStore store(device, spec, DType::kF16, layout);
   EXPECT_EQ(store.layers()[1].layer_offset, large);
   EXPECT_EQ(store.layers()[1].num_kv_heads, 1);
   EXPECT_EQ(store.layers()[1].head_dim, kStoreHeadDim / 2);
@@ -115,7 +116,8 @@ TEST(KvStore, SharesThePoolBetweenGroups) {
   ASSERT_EQ(layout.groups.size(), 3U);
   EXPECT_EQ(layout.groups[0].layers, (std::vector<int32_t>{1}));
   layout.num_blocks = 2;
-  const KvStore store(spec, DType::kF32, layout);
+  CpuDevice device(1);
+  const KvStore store(device, spec, DType::kF32, layout);
   for (const KvCacheView& view : store.layers()) {
     EXPECT_EQ(view.base, store.layers()[0].base);
     EXPECT_EQ(view.block_stride, layer_bytes);
@@ -149,7 +151,8 @@ TEST(KvStore, StoresStatesInBlocksOfTheirOwn) {
   EXPECT_EQ(max_sequence_blocks(layout, 9, 64), 3 + 2 * 5);
 
   layout.num_blocks = 7;
-  KvStore store(spec, DType::kF32, layout);
+  CpuDevice device(1);
+  KvStore store(device, spec, DType::kF32, layout);
   EXPECT_EQ(store.layers()[0].base, nullptr);
   EXPECT_NE(store.layers()[1].base, nullptr);
   // The parts of all layers do not overlap.
@@ -191,10 +194,9 @@ class MixedHeads : public testing::TestWithParam<std::string> {};
 
 TEST_P(MixedHeads, MatchTransformers) {
   const auto dir = test::golden_model(GetParam());
-  const OpTable& ops = *select_cpu_isa().table;
-  const test::LoadedModel loaded = test::load_model(dir, ops);
+  CpuDevice device(1);
+  const test::LoadedModel loaded = test::load_model(dir, device.ops());
   const ModelSpec& spec = loaded.model->spec();
-  ThreadPool pool(1);
   LocalExecutorOptions options;
   options.layout = make_kv_layout(spec, DType::kF32, 16);
   EXPECT_LT(options.layout.bytes_per_block,
@@ -204,7 +206,7 @@ TEST_P(MixedHeads, MatchTransformers) {
   const auto num_groups = static_cast<int32_t>(options.layout.groups.size());
   options.layout.num_blocks = kBlocks * num_groups;
   options.max_num_batched_tokens = 128;
-  LocalExecutor executor(*loaded.model, ops, pool, options);
+  LocalExecutor executor(*loaded.model, device, options);
   const auto golden = read_json_file(dir / "golden.json")["cases"].back();
   auto tokens = golden["prompt"].get<std::vector<TokenId>>();
   std::vector<TokenId> found;
