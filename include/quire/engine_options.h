@@ -73,14 +73,16 @@ struct EngineOptions {
   int32_t max_logprobs = 20;                       // maximum logprobs per token that a request may ask for
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   int64_t grammar_cache_size = int64_t{256}
-                               << 20;    // bytes for compiled output constraints (JSON Schemas, ...)
-  std::string device = "auto";           // device that computes the model: auto (the CPU), cpu
-  std::string profile;                   // file for a profile of the steps, written at the end; empty = none
-  int32_t threads = 0;                   // compute threads; 0 = the physical cores available to this process
-  uint64_t seed = 0;                     // for requests without a seed
+                               << 20;  // bytes for compiled output constraints (JSON Schemas, ...)
+  std::string device = "auto";         // device that computes the model: auto (the CPU), cpu
+  std::string profile;                 // file for a profile of the steps, written at the end; empty = none
+  int32_t threads = 0;                 // compute threads; 0 = the physical cores available to this process
+  uint64_t seed = 0;                   // for requests without a seed
+  bool enable_lora = false;  // adapters may be loaded while the engine runs; implied by lora_modules
   std::vector<LoraModule> lora_modules;  // adapters, loaded at start: any request may use one of them
   int32_t max_lora_rank = 16;            // maximum rank of an adapter
-  std::string chat_template;             // file that replaces the model's chat template
+  int64_t lora_memory = 0;  // bytes for all adapters; 0 = 256 MiB, or what lora_modules take if that is more
+  std::string chat_template;  // file that replaces the model's chat template
   // Sampling defaults: auto (the model's generation_config.json) or none (neutral defaults).
   std::string generation_config = "auto";
   std::string

@@ -293,6 +293,10 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Target time per output token; prompts are prefilled in chunks small enough to meet it; 0 = none")
       ->transform(duration());
   command
+      .add_flag("--enable-lora", config.enable_lora,
+                "Allow LoRA adapters to be loaded while the server runs; --lora-modules implies it")
+      ->group(group);
+  command
       .add_option_function<std::vector<std::string>>(
           "--lora-modules",
           [&config](const std::vector<std::string>& all) {
@@ -303,6 +307,9 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       ->type_name("NAME=PATH")
       ->group(group);
   add("--max-lora-rank", config.max_lora_rank, "Maximum rank of an adapter; larger ones are refused");
+  add("--lora-memory", config.lora_memory,
+      "Memory for all adapters; 0 = 256 MiB, or what --lora-modules take if that is more")
+      ->transform(byte_size());
   add("--device", config.device, "Device that computes the model; auto = the CPU")
       ->check(CLI::IsMember({"auto", "cpu"}));
   add("--threads", config.threads, "Compute threads; 0 = the physical cores available to this process");

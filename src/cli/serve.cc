@@ -44,6 +44,7 @@ int run_serve(ServeFlags& f) {
   // Before the model is loaded, which may take long.
   (void)AccessPolicy(f.server.access, f.server.http.host);
   check_parser_names(f.server.parsers);
+  if (f.server.lora_updating) f.config.enable_lora = true;
   f.server.metrics_need_key = !f.metrics_open;
   f.server.log_requests = f.quiet ? RequestLog::kNone : f.log_all ? RequestLog::kAll : RequestLog::kErrors;
   f.server.serve_page = !f.no_page;
@@ -88,6 +89,21 @@ void add_request_flags(CLI::App& command, ServerOptions& server, const std::stri
                   "Variables of the chat template that requests do not set, as a JSON object: "
                   "{\"enable_thinking\": false}")
       ->type_name("JSON")
+      ->group(group);
+}
+
+void add_lora_flags(CLI::App& command, ServerOptions& server, const std::string& group) {
+  command
+      .add_flag("--allow-runtime-lora-updating", server.lora_updating,
+                "Serve /v1/load_lora_adapter and /v1/unload_lora_adapter; the environment variable "
+                "VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 does the same")
+      ->envname("VLLM_ALLOW_RUNTIME_LORA_UPDATING")
+      ->group(group);
+  command
+      .add_option("--lora-allowed-dir", server.lora_allowed_dirs,
+                  "Directory that clients may load adapters from; can be given several times (default: none)")
+      ->allow_extra_args(false)
+      ->type_name("DIR")
       ->group(group);
 }
 
@@ -155,6 +171,7 @@ void add_serve(CLI::App& app, int& exit_code) {
       ->group(group);
   add_request_flags(*command, f->server, group);
   add_parser_flags(*command, f->server.parsers, group);
+  add_lora_flags(*command, f->server, group);
   command
       ->add_option("--shutdown-timeout", f->server.shutdown_timeout_s,
                    "Time that running requests have after SIGTERM")

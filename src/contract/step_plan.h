@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "contract/adapter.h"
 #include "contract/ids.h"
 #include "contract/output_constraint.h"
 #include "contract/pooling.h"
@@ -22,10 +23,10 @@ struct SequenceInit {
   std::vector<TokenId> prompt_token_ids;
   SharedSamplingParams sampling;
   std::vector<TokenId> end_token_ids;  // the model's end tokens, masked while min_tokens is not reached
-  uint64_t seed = 0;            // random numbers depend on it, on the sample's index and on the position
-  int32_t adapter = 0;          // AdapterRef::id
-  SharedConstraint constraint;  // constraint on the output, with a state for each sequence
-  SharedSamplingWords words;    // bad words and sequence breakers of `sampling`
+  uint64_t seed = 0;  // random numbers depend on it, on the sample's index and on the position
+  AdapterRef adapter;
+  SharedConstraint constraint;            // constraint on the output, with a state for each sequence
+  SharedSamplingWords words;              // bad words and sequence breakers of `sampling`
   std::optional<PoolingRequest> pooling;  // pool once the whole prompt is computed, instead of sampling
 };
 

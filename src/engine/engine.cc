@@ -185,7 +185,7 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
       constraints(model->tokenizer.get(), model->info.vocab_size, model->info.end_token_ids,
                   static_cast<size_t>(config.grammar_cache_size)),
       words(model->tokenizer.get(), model->info.vocab_size),
-      admission(model->info, config, constraints, words, core, num_unstarted) {
+      admission(model->info, *model->adapters, config, constraints, words, core, num_unstarted) {
   core.restore_disk(model->stored_blocks);
   model->stored_blocks = {};
   core.on_disk_outcome([this] {
@@ -483,6 +483,18 @@ Result<RequestId> Engine::submit(Request request, OutputSink sink) {
   std::vector<Submission> requests;
   requests.push_back({std::move(request), std::move(sink)});
   return submit(std::move(requests));
+}
+
+std::vector<AdapterDescription> Engine::adapters() const {
+  return impl_->model->adapters->list();
+}
+
+Status Engine::load_adapter(const LoraModule& module, bool replace) {
+  return impl_->model->adapters->load(module, replace);
+}
+
+Status Engine::unload_adapter(const std::string& name) {
+  return impl_->model->adapters->unload(name);
 }
 
 Result<RequestId> Engine::submit(std::vector<Submission> requests) {

@@ -49,6 +49,12 @@ class Engine final : public RequestPort {
   // The constraint of a specification, for Request::constraint. May take as long as grammar/limits.h allows.
   Result<SharedConstraint> compile(const StructuredOutputs& spec);
 
+  // The LoRA adapters that requests can name, and changes of them (engine/adapter_registry.h). Loading reads
+  // files on the calling thread; running requests keep the adapters that they use.
+  std::vector<AdapterDescription> adapters() const;
+  Status load_adapter(const LoraModule& module, bool replace = false);
+  Status unload_adapter(const std::string& name);
+
   // Checks the requests (ranges, lengths against model and pool, room in the queue) and passes them to the
   // engine thread. Whatever can be refused is refused here.
   Result<RequestId> submit(std::vector<Submission> requests) override;

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "contract/adapter.h"
@@ -94,11 +93,7 @@ struct ModelInfo {
   std::map<std::string, std::string> prompts;  // kEmbed: prompt templates by name
   std::string default_prompt;                  // name of the default prompt template; empty = none
   std::vector<TokenId> end_token_ids;  // end-of-text tokens (generation_config.json, config.json, tokenizer)
-  std::vector<AdapterDescription> adapters;
 };
-
-// The adapter of that name; null if there is none.
-const AdapterDescription* find_adapter(const ModelInfo& model, std::string_view name);
 
 // A snapshot, for log lines, the statistics of a run, and tests.
 struct EngineStats {

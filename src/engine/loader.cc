@@ -61,27 +61,6 @@ WeightCacheOptions weight_cache_options(const EngineConfig& config) {
   return {.directory = config.weight_cache, .build = cat(build.version, " ", build.commit)};
 }
 
-// Loads the adapters of the configuration. Throws Error if one of them cannot be applied.
-void load_adapters(const EngineConfig& config, LoadedModel& model) {
-  std::vector<AdapterDescription>& adapters = model.info.adapters;
-  for (const LoraModule& module : config.lora_modules) {
-    const std::string of = cat("--lora-modules ", module.name, "=", module.path, ": ");
-    if (module.name.empty()) throw Error(cat(of, "the adapter has no name; use NAME=PATH"));
-    if (find_adapter(model.info, module.name) != nullptr)
-      throw Error(cat(of, "there is already an adapter of that name"));
-    if (module.name == model.info.name || module.name == model.info.path)
-      throw Error(cat(of, "this is the name of the base model"));
-    auto loaded = model.runtime->add_adapter({.name = module.name, .path = module.path},
-                                             {.max_rank = config.max_lora_rank});
-    if (!loaded.ok()) throw Error(cat("--lora-modules: ", loaded.failure().message));
-    AdapterDescription& adapter = adapters.emplace_back(
-        AdapterDescription{module.name, module.path, loaded->ref, loaded->info.max_rank, loaded->info.bytes});
-    log_info("adapter ", adapter.name, ": rank ", adapter.rank, ", ", format_bytes(adapter.bytes));
-    for (const std::string& warning : loaded->info.warnings)
-      log_warning("adapter ", adapter.name, ": ", warning);
-  }
-}
-
 // Decides the sizes of the pool and of sequences once the weights are in memory.
 void plan_memory(const EngineConfig& config, LoadedModel& model) {
   ModelInfo& info = model.info;
@@ -101,7 +80,8 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   const int64_t workspace = model.runtime->workspace_bytes(options);
   // The system counts mapped weights as available memory, but every step reads them.
   const DeviceMemory memory = model.runtime->device().memory();
-  const int64_t free_bytes = memory.free_bytes - model.runtime->model().mapped_bytes();
+  const int64_t later_adapters = model.adapters->memory() - model.adapters->used();
+  const int64_t free_bytes = memory.free_bytes - model.runtime->model().mapped_bytes() - later_adapters;
   int64_t pool = config.kv_cache_memory;
   if (pool == 0) {
     check_swap_space(config, free_bytes - workspace);
@@ -165,11 +145,6 @@ void describe_task(const LocalRuntime& runtime, ModelInfo& info) {
 }
 
 }  // namespace
-
-const AdapterDescription* find_adapter(const ModelInfo& model, std::string_view name) {
-  const auto found = std::ranges::find(model.adapters, name, &AdapterDescription::name);
-  return found == model.adapters.end() ? nullptr : &*found;
-}
 
 int32_t batched_tokens(const EngineConfig& config, const ModelSpec& spec, int64_t model_len) {
   const int32_t default_value = scheduler_config(config).max_num_batched_tokens;
@@ -239,7 +214,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
   info.max_new_tokens = defaults.max_new_tokens;
   info.end_token_ids = end_tokens(runtime.spec(), model->tokenizer.get(), std::move(defaults.end_tokens));
   describe_task(runtime, info);
-  load_adapters(config, *model);
+  model->adapters = std::make_unique<AdapterRegistry>(*model->runtime, info, config);
   plan_memory(config, *model);
 
   const uint64_t hash_seed = model->scheduler.hash_seed;

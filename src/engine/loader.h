@@ -6,6 +6,7 @@
 
 #include "contract/engine_config.h"
 #include "contract/kv_layout.h"
+#include "engine/adapter_registry.h"
 #include "engine/engine_types.h"
 #include "engine/model_source.h"
 #include "exec/local_runtime.h"
@@ -23,6 +24,7 @@ struct LoadedModel {
   ChatTemplates chat_templates;
   std::unique_ptr<LocalRuntime> runtime;  // its executor is started
   SamplingParams default_sampling;
+  std::unique_ptr<AdapterRegistry> adapters;  // reads with the runtime
   ModelInfo info;
   KvLayout layout;
   SchedulerConfig scheduler;               // hash_seed 0 = not drawn yet

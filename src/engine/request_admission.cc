@@ -35,7 +35,7 @@ Status RequestAdmission::check_all(std::vector<Submission>& requests) {
 
 Status RequestAdmission::check(Request& request) {
   if (Status status = check_task(request); !status.ok()) return status;
-  if (Status status = find_adapter_of(request); !status.ok()) return status;
+  if (Status status = find_adapter(request); !status.ok()) return status;
   const int32_t vocab_size = model_.vocab_size;
   for (const TokenId id : request.prompt_token_ids) {
     if (id < 0 || id >= vocab_size) {
@@ -51,19 +51,11 @@ Status RequestAdmission::check(Request& request) {
   return compile_constraint(request);
 }
 
-Status RequestAdmission::find_adapter_of(Request& request) const {
+Status RequestAdmission::find_adapter(Request& request) const {
   if (request.adapter_name.empty()) return {};
-  const AdapterDescription* adapter = find_adapter(model_, request.adapter_name);
-  if (adapter == nullptr) {
-    std::vector<std::string> names;
-    for (const AdapterDescription& known : model_.adapters) names.push_back(known.name);
-    return Failure{ErrorKind::kNotFound,
-                   cat("There is no adapter '", request.adapter_name.substr(0, 200), "'",
-                       names.empty() ? std::string("; --lora-modules NAME=PATH loads adapters.")
-                                     : cat("; available: ", join(names, ", "), ".")),
-                   "model"};
-  }
-  request.adapter = adapter->ref;
+  auto adapter = adapters_.find(request.adapter_name);
+  if (!adapter) return Failure{ErrorKind::kNotFound, adapters_.not_found(request.adapter_name), "model"};
+  request.adapter = std::move(adapter->ref);
   return {};
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "contract/engine_config.h"
+#include "engine/adapter_registry.h"
 #include "engine/constraint_compiler.h"
 #include "engine/engine_core.h"
 #include "engine/engine_types.h"
@@ -20,11 +21,13 @@ namespace quire {
 
 class RequestAdmission {
  public:
-  // model, constraints, words, core and num_unstarted, the number of requests in the queue (EngineCore),
-  // outlive this.
-  RequestAdmission(const ModelInfo& model, const EngineConfig& config, ConstraintCompiler& constraints,
-                   WordTokenizer& words, EngineCore& core, std::atomic<int32_t>& num_unstarted)
+  // model, adapters, constraints, words, core and num_unstarted, the number of requests in the queue
+  // (EngineCore), outlive this.
+  RequestAdmission(const ModelInfo& model, const AdapterRegistry& adapters, const EngineConfig& config,
+                   ConstraintCompiler& constraints, WordTokenizer& words, EngineCore& core,
+                   std::atomic<int32_t>& num_unstarted)
       : model_(model),
+        adapters_(adapters),
         max_logprobs_(config.max_logprobs),
         max_queued_(config.max_num_queued_requests),
         constraints_(constraints),
@@ -41,12 +44,13 @@ class RequestAdmission {
   Status check(Request& request);
   Status compile_constraint(Request& request);
   Status tokenize_words(Request& request);
-  Status find_adapter_of(Request& request) const;
+  Status find_adapter(Request& request) const;
   Status check_task(const Request& request) const;
   Status check_sampling(const SharedSamplingParams& params);
   Status enter_queue(int32_t count);
 
   const ModelInfo& model_;
+  const AdapterRegistry& adapters_;
   int32_t max_logprobs_;
   int32_t max_queued_;
   ConstraintCompiler& constraints_;

@@ -37,7 +37,6 @@ LocalExecutor::LocalExecutor(const Model& model, Device& device, const LocalExec
       disk_(options.disk),
       sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
       builder_(options.layout),
-      adapters_(options.adapters),
       workspace_(device.allocate(kernel_workspace(model, device, options), MemoryKind::kDevice)),
       context_{&pool_, {workspace_.data(), workspace_.size()}, options.profile, options.tuning},
       activations_(model.make_buffers(options.max_num_batched_tokens)),

@@ -8,12 +8,12 @@
 #include "base/thread_pool.h"
 #include "contract/kv_layout.h"
 #include "device/device.h"
-#include "exec/adapter_store.h"
 #include "exec/batch_builder.h"
 #include "exec/disk_cache.h"
 #include "exec/executor.h"
 #include "exec/kv_store.h"
 #include "exec/sequence_store.h"
+#include "exec/step_adapters.h"
 #include "exec/text_pooler.h"
 #include "models/model.h"
 #include "ops/profile.h"
@@ -27,9 +27,8 @@ struct LocalExecutorOptions {
   int32_t max_num_batched_tokens = 0;
   int32_t max_model_len = 0;
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
-  std::shared_ptr<DiskCache> disk;         // null = no disk tier
-  const AdapterStore* adapters = nullptr;  // null = no adapters; outlives the executor
-  OpProfile* profile = nullptr;            // computes with its table, or null; outlives the executor
+  std::shared_ptr<DiskCache> disk;  // null = no disk tier
+  OpProfile* profile = nullptr;     // computes with its table, or null; outlives the executor
   KernelTuning tuning = {};
 };
 

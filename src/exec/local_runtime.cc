@@ -150,14 +150,13 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
   return runtime;
 }
 
-Result<LocalRuntime::AddedAdapter> LocalRuntime::add_adapter(const lora::AdapterSource& source,
+Result<LocalRuntime::ReadAdapter> LocalRuntime::read_adapter(const lora::AdapterSource& source,
                                                              const lora::AdapterLimits& limits) {
-  if (!adapter_targets_) adapter_targets_ = adapter_targets(*checkpoint_, runner_);
-  Result<lora::LoadedAdapter> loaded = lora::load_adapter(source, *adapter_targets_, limits);
+  std::call_once(adapter_targets_made_, [&] { adapter_targets_ = adapter_targets(*checkpoint_, runner_); });
+  Result<lora::LoadedAdapter> loaded = lora::load_adapter(source, adapter_targets_, limits);
   if (!loaded.ok()) return loaded.failure();
   std::string digest = digest_of(*loaded->adapter);
-  const int32_t id = adapters_.add(std::move(loaded->adapter));
-  return AddedAdapter{.ref = {id, std::move(digest)}, .info = std::move(loaded->info)};
+  return ReadAdapter{std::move(loaded->adapter), std::move(digest), std::move(loaded->info)};
 }
 
 int64_t LocalRuntime::workspace_bytes(const LocalExecutorOptions& options) const {
@@ -167,7 +166,6 @@ int64_t LocalRuntime::workspace_bytes(const LocalExecutorOptions& options) const
 void LocalRuntime::start_executor(const LocalExecutorOptions& options) {
   LocalExecutorOptions own = options;
   own.tuning = tuning_;
-  own.adapters = &adapters_;
   if (profiling_ != nullptr) own.profile = &profiling_->profile;
   model_->make_rope_tables({&device_->threads(), {}}, options.max_model_len);
   executor_ = std::make_unique<LocalExecutor>(*model_, *device_, own);

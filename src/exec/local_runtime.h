@@ -5,14 +5,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
 #include "base/thread_pool.h"
-#include "contract/adapter.h"
 #include "contract/kv_layout.h"
 #include "device/device.h"
-#include "exec/adapter_store.h"
 #include "exec/kv_groups.h"
 #include "exec/local_executor.h"
 #include "exec/profile_file.h"
@@ -67,13 +66,13 @@ class LocalRuntime {
   int num_threads() const { return device_->threads().num_threads(); }
   DType kv_dtype() const { return kv_dtype_; }
 
-  // Reads an adapter, which requests name by its reference. Fails if it cannot be applied in full. Call
-  // before the executor is started.
-  struct AddedAdapter {
-    AdapterRef ref;
+  // Reads an adapter for the model. Fails if it cannot be applied in full. Any thread, also while steps run.
+  struct ReadAdapter {
+    std::shared_ptr<const AdapterWeights> weights;
+    std::string digest;
     lora::AdapterInfo info;
   };
-  Result<AddedAdapter> add_adapter(const lora::AdapterSource& source, const lora::AdapterLimits& limits);
+  Result<ReadAdapter> read_adapter(const lora::AdapterSource& source, const lora::AdapterLimits& limits);
 
   // num_blocks is 0.
   KvLayout kv_layout(int32_t block_size) const { return make_kv_layout(spec(), kv_dtype_, block_size); }
@@ -100,8 +99,8 @@ class LocalRuntime {
   DType kv_dtype_ = DType::kF32;
   KernelTuning tuning_;
   Runner runner_ = Runner::kAuto;
-  std::optional<AdapterTargets> adapter_targets_;  // made for the first adapter
-  AdapterStore adapters_;
+  std::once_flag adapter_targets_made_;  // by the first read_adapter()
+  AdapterTargets adapter_targets_;
   std::unique_ptr<LocalExecutor> executor_;
 };
 

@@ -42,7 +42,7 @@ struct ConstrainedOutput {
 struct SequenceRecord {
   std::vector<TokenId> tokens;  // prompt, then generated tokens
   int32_t num_prompt_tokens = 0;
-  int32_t adapter = 0;                             // AdapterRef::id
+  AdapterRef adapter;
   std::vector<std::vector<BlockId>> block_tables;  // [groups][blocks]
   SamplingState sampling;
   std::optional<ConstrainedOutput> constrained;

@@ -21,7 +21,7 @@ void append_init(const Sequence& sequence, StepPlan& plan) {
   init.sampling = group.request.sampling;
   init.end_token_ids = group.request.end_token_ids;
   init.seed = group.request.seed;
-  init.adapter = group.request.adapter.id;
+  init.adapter = group.request.adapter;
   init.constraint = group.request.constraint;
   init.words = group.request.words;
   init.pooling = group.request.pooling;

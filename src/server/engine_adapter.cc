@@ -72,6 +72,11 @@ class EngineAdapter final : public ServingEngine {
   Result<SharedConstraint> compile(const StructuredOutputs& spec) const override {
     return engine_.compile(spec);
   }
+  std::vector<AdapterDescription> adapters() const override { return engine_.adapters(); }
+  Status load_adapter(const LoraModule& module, bool replace) override {
+    return engine_.load_adapter(module, replace);
+  }
+  Status unload_adapter(const std::string& name) override { return engine_.unload_adapter(name); }
   bool drain(std::chrono::milliseconds timeout) override { return engine_.drain(timeout); }
   bool busy() const override { return engine_.busy(); }
   std::optional<std::string> failure() const override { return engine_.failure(); }

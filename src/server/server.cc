@@ -21,9 +21,10 @@ namespace {
 constexpr double kFlushSeconds = 2.0;
 
 std::vector<std::string> model_names(const ServingEngine& engine, const ServerOptions& options) {
-  for (const std::string& name : options.served_model_names) {
-    if (find_adapter(engine.model(), name) != nullptr)
-      throw Error(cat("--served-model-name ", name, ": this is the name of an adapter (--lora-modules)"));
+  for (const AdapterDescription& adapter : engine.adapters()) {
+    if (std::ranges::find(options.served_model_names, adapter.name) != options.served_model_names.end())
+      throw Error(
+          cat("--served-model-name ", adapter.name, ": this is the name of an adapter (--lora-modules)"));
   }
   if (!options.served_model_names.empty()) return options.served_model_names;
   std::vector<std::string> names = {engine.model().name};
@@ -164,8 +165,8 @@ Server::Server(ServingEngine& engine, ServerOptions options)
   impl_->state = std::shared_ptr<ApiState>(new ApiState{
       engine,
       {model_names(engine, o), o.strict_params, o.trust_request_chat_template, o.force_include_usage,
-       o.tokens_as_ids, template_variables(o.default_chat_template_kwargs),
-       output_formats(engine, o.parsers)},
+       o.tokens_as_ids, template_variables(o.default_chat_template_kwargs), output_formats(engine, o.parsers),
+       o.lora_updating, o.lora_allowed_dirs},
       {o.keep_alive_s, "quire-" + o.version, nullptr},
       o.version,
       o.metrics_need_key,

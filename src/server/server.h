@@ -28,6 +28,8 @@ struct ServerOptions {
   bool tokens_as_ids = false;                   // default of return_tokens_as_token_ids
   std::string default_chat_template_kwargs;     // a JSON object of template variables; empty = none
   ParserNames parsers;                          // parsers of outputs, instead of those for the template
+  bool lora_updating = false;                   // clients may load and unload LoRA adapters
+  std::vector<std::string> lora_allowed_dirs;   // directories that they may load them from
   bool serve_page = true;  // the web page at "/" and the endpoints below /internal that it uses
   RequestLog log_requests = RequestLog::kErrors;
   double keep_alive_s = 15.0;        // between comments on a silent stream; 0 = no comments

@@ -61,6 +61,9 @@ class ServingEngine : public RequestPort {
   virtual Result<std::string> render_chat(ChatRequest request) const = 0;
 
   // Same as the functions of Engine.
+  virtual std::vector<AdapterDescription> adapters() const = 0;
+  virtual Status load_adapter(const LoraModule& module, bool replace) = 0;
+  virtual Status unload_adapter(const std::string& name) = 0;
   virtual Result<SharedConstraint> compile(const StructuredOutputs& spec) const = 0;
   virtual bool drain(std::chrono::milliseconds timeout) = 0;
   virtual bool busy() const = 0;

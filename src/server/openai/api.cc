@@ -9,6 +9,7 @@
 #include "server/openai/common_fields.h"
 #include "server/openai/errors.h"
 #include "server/openai/field_reader.h"
+#include "server/openai/lora.h"
 #include "server/openai/pooling.h"
 
 namespace quire {
@@ -110,22 +111,24 @@ std::string model_list(const ApiState& state) {
   JsonOut out(body);
   out.begin_object().key("object").string("list").key("data").begin_array();
   for (const std::string& name : state.options.model_names) write_model_card(out, state, name, nullptr);
-  for (const AdapterDescription& adapter : state.engine.model().adapters)
+  for (const AdapterDescription& adapter : state.engine.adapters())
     write_model_card(out, state, adapter.name, &adapter);
   out.end_array().end_object();
   return body;
 }
 
 void one_model(const ApiState& state, std::string_view name, const Writer& writer) {
-  const auto& names = state.options.model_names;
-  const AdapterDescription* adapter = find_adapter(state.engine.model(), name);
-  if (adapter == nullptr && std::find(names.begin(), names.end(), name) == names.end()) {
-    return writer->send(error_response(404, no_such_model(name, state.options, state.engine.model()), "model",
-                                       "model_not_found"));
+  const std::vector<std::string>& names = state.options.model_names;
+  const std::vector<AdapterDescription> adapters = state.engine.adapters();
+  const auto adapter = std::ranges::find(adapters, name, &AdapterDescription::name);
+  const bool is_base = std::ranges::find(names, name) != names.end();
+  if (!is_base && adapter == adapters.end()) {
+    return writer->send(
+        error_response(404, no_such_model(name, state.options, state.engine), "model", "model_not_found"));
   }
   std::string body;
   JsonOut out(body);
-  write_model_card(out, state, std::string(name), adapter);
+  write_model_card(out, state, std::string(name), is_base ? nullptr : &*adapter);
   writer->send(json_response(std::move(body)));
 }
 
@@ -178,6 +181,14 @@ HttpHandler converting(const State& state, Convert convert) {
 // The client's own salt counts within the entries of its API key.
 std::string combined_salt(const HttpRequest& request, const std::string& salt) {
   return request.cache_salt.empty() ? salt : cat(request.cache_salt, "/", salt);
+}
+
+// An action that answers in plain text.
+HttpHandler acting(const State& state, HttpResponse (*act)(const Json&, const ApiState&)) {
+  return on_pool(state, [act](Job& job, const YieldPoint& yield_point) {
+    const auto body = read_body(job.request, yield_point);
+    reply(job.writer, body.ok() ? act(*body, *job.state) : error_response(body.failure()));
+  });
 }
 
 HttpHandler generating(const State& state, Parse parse) {
@@ -251,6 +262,10 @@ std::vector<Route> api_routes(const State& state) {
       {"GET", "/ping", is_healthy, false},
       {"POST", "/ping", is_healthy, false},
   };
+  if (state->options.lora_updating) {
+    routes.push_back({"POST", "/v1/load_lora_adapter", acting(state, load_lora_adapter)});
+    routes.push_back({"POST", "/v1/unload_lora_adapter", acting(state, unload_lora_adapter)});
+  }
   routes.push_back({"GET", "/version",
                     [state](HttpRequest&, const Writer& w) {
                       std::string body;

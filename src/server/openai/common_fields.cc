@@ -208,19 +208,21 @@ void read_stream(FieldReader& fields, GenerationSpec& spec) {
 
 }  // namespace
 
-std::string no_such_model(std::string_view name, const ApiOptions& options, const ModelInfo& model) {
+std::string no_such_model(std::string_view name, const ApiOptions& options, const ServingEngine& engine) {
   std::vector<std::string> names = options.model_names;
-  for (const AdapterDescription& adapter : model.adapters) names.push_back(adapter.name);
+  for (const AdapterDescription& adapter : engine.adapters()) names.push_back(adapter.name);
   return cat("The model '", name.substr(0, 200), "' does not exist; available: ", join(names, ", "), ".");
 }
 
-ModelChoice read_model(FieldReader& fields, const ApiOptions& options, const ModelInfo& model) {
+ModelChoice read_model(FieldReader& fields, const ApiOptions& options, const ServingEngine& engine) {
   const auto name = fields.text("model");
-  if (!name || name->empty()) return {.name = options.model_names.front()};
-  if (find_adapter(model, *name) != nullptr) return {.name = *name, .adapter = *name};
-  if (std::find(options.model_names.begin(), options.model_names.end(), *name) == options.model_names.end())
-    fields.fail(ErrorKind::kNotFound, no_such_model(*name, options, model), "model");
-  return {.name = *name};
+  const std::vector<std::string>& names = options.model_names;
+  if (!name || name->empty()) return {.name = names.front()};
+  if (std::ranges::find(names, *name) != names.end()) return {.name = *name};
+  const std::vector<AdapterDescription> adapters = engine.adapters();
+  if (std::ranges::find(adapters, *name, &AdapterDescription::name) == adapters.end())
+    fields.fail(ErrorKind::kNotFound, no_such_model(*name, options, engine), "model");
+  return {.name = *name, .adapter = *name};
 }
 
 void read_generation_fields(FieldReader& fields, const ServingEngine& engine, const ApiOptions& options,
@@ -238,14 +240,14 @@ void read_generation_fields(FieldReader& fields, const ServingEngine& engine, co
     fields.fail("prompt_logprob_token_ids is not available with stream: true.", "prompt_logprob_token_ids");
 }
 
-void read_labels(FieldReader& fields, const ApiOptions& options, const ModelInfo& model,
+void read_labels(FieldReader& fields, const ApiOptions& options, const ServingEngine& engine,
                  std::string_view prefix, const std::string& id, RequestLabels& labels) {
-  ModelChoice choice = read_model(fields, options, model);
+  ModelChoice choice = read_model(fields, options, engine);
   labels.model = std::move(choice.name);
   labels.adapter = std::move(choice.adapter);
   labels.created = unix_seconds();
   take(labels.priority, fields.integer32("priority"));
-  if (labels.priority != 0 && model.scheduling_policy != SchedulingPolicy::kPriority)
+  if (labels.priority != 0 && engine.model().scheduling_policy != SchedulingPolicy::kPriority)
     labels.ignored_params.emplace_back("priority");
   if (auto salt = fields.text("cache_salt")) {
     if (salt->empty() || salt->size() > kMaxCacheSaltBytes)

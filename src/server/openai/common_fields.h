@@ -10,15 +10,14 @@
 
 namespace quire {
 
-// The `model` field. Absent and empty stand for the first model name; an unknown name is a not-found failure.
-// Returns the name for the response.
 // The message for a model that is neither the base model nor one of its adapters.
-std::string no_such_model(std::string_view name, const ApiOptions& options, const ModelInfo& model);
-ModelChoice read_model(FieldReader& fields, const ApiOptions& options, const ModelInfo& model);
+std::string no_such_model(std::string_view name, const ApiOptions& options, const ServingEngine& engine);
+// The `model` field. Absent and empty stand for the first model name; an unknown name is a not-found failure.
+ModelChoice read_model(FieldReader& fields, const ApiOptions& options, const ServingEngine& engine);
 
 // id: the request's id unless it has the field `request_id`; prefix: of the id in the response. A priority
 // where the scheduling policy has none is ignored.
-void read_labels(FieldReader& fields, const ApiOptions& options, const ModelInfo& model,
+void read_labels(FieldReader& fields, const ApiOptions& options, const ServingEngine& engine,
                  std::string_view prefix, const std::string& id, RequestLabels& labels);
 
 // Sampling fields, on top of the model's defaults, and the other fields of both completions and chat.

@@ -158,7 +158,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
                                         const YieldPoint& yield_point) {
   GenerationSpec spec;
   FieldReader fields(body);
-  read_labels(fields, options, engine.model(), "cmpl-", request_id, spec);
+  read_labels(fields, options, engine, "cmpl-", request_id, spec);
   read_generation_fields(fields, engine, options, spec);
   refuse_unsupported(fields);
   const Truncation truncation = read_truncation(fields);
@@ -211,7 +211,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& given, const ServingEng
   GenerationSpec spec;
   spec.chat = true;
   FieldReader fields(body);
-  read_labels(fields, options, engine.model(), "chatcmpl-", request_id, spec);
+  read_labels(fields, options, engine, "chatcmpl-", request_id, spec);
   read_generation_fields(fields, engine, options, spec);
   refuse_unsupported(fields);
   const Truncation truncation = read_truncation(fields);

@@ -27,6 +27,8 @@ struct ApiOptions {
   bool tokens_as_ids = false;                // default of return_tokens_as_token_ids
   Json default_chat_template_kwargs = Json::object();  // variables that a request does not set
   DetectedFormat formats;                              // formats of reasoning and tool calls
+  bool lora_updating = false;                          // adapters may be loaded and unloaded
+  std::vector<std::string> lora_dirs = {};             // directories that they may be loaded from
 };
 
 // What the field `model` names.

@@ -19,7 +19,7 @@ struct Reading {
       : fields(body), engine(serving), options(api), yield_point(point) {}
 
   void begin(std::string_view prefix, const std::string& request_id) {
-    read_labels(fields, options, engine.model(), prefix, request_id, spec);
+    read_labels(fields, options, engine, prefix, request_id, spec);
     truncation = read_truncation(fields);
     // Encoders read the beginning of a text that is too long, decoders the end.
     if (fields.any("truncation_side") == nullptr) truncation.cut_left = !engine.model().bidirectional;

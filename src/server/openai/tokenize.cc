@@ -70,7 +70,7 @@ Result<std::vector<TokenId>> encode_chat(FieldReader& fields, const ApiState& st
 Result<std::string> tokenize(const Json& body, const ApiState& state, const YieldPoint& yield_point) {
   const ServingEngine& engine = state.engine;
   FieldReader fields(body);
-  (void)read_model(fields, state.options, state.engine.model());
+  (void)read_model(fields, state.options, state.engine);
   if (!fields.ok()) return fields.failure();
   if (!engine.has_tokenizer()) return invalid_argument("The model has no tokenizer.");
   if (fields.any("content") != nullptr) return tokenize_content(fields, engine, yield_point);
@@ -115,7 +115,7 @@ Result<std::string> tokenize(const Json& body, const ApiState& state, const Yiel
 
 Result<std::string> detokenize(const Json& body, const ApiState& state, const YieldPoint& yield_point) {
   FieldReader fields(body);
-  (void)read_model(fields, state.options, state.engine.model());
+  (void)read_model(fields, state.options, state.engine);
   const auto ids = fields.tokens("tokens", state.engine.model().vocab_size);
   if (!fields.ok()) return fields.failure();
   if (!ids) return invalid_argument("tokens is missing.", "tokens");

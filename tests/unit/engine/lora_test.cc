@@ -244,13 +244,72 @@ TEST(Lora, AnEngineDoesNotStartWithAnAdapterThatCannotBeApplied) {
   EXPECT_THAT(lora_start_error(other), HasSubstr("c_attn"));
   EngineConfig twice = lora_config(kLoraModel);
   twice.lora_modules = {{"a", adapter_path(kAdapter).string()}, {"a", adapter_path(kAdapter).string()}};
-  EXPECT_THAT(lora_start_error(twice), HasSubstr("already an adapter of that name"));
+  EXPECT_THAT(lora_start_error(twice), HasSubstr("already an adapter 'a'"));
   EngineConfig base = lora_config(kLoraModel);
   base.lora_modules = {{kLoraModel, adapter_path(kAdapter).string()}};
   EXPECT_THAT(lora_start_error(base), HasSubstr("the name of the base model"));
   EngineConfig rank = config_with_adapters(kLoraModel, {kAdapter});
   rank.max_lora_rank = 3;
   EXPECT_THAT(lora_start_error(rank), HasSubstr("rank"));
+}
+
+TEST(Lora, IsLoadedReplacedAndUnloadedWhileRequestsRun) {
+  EngineConfig config = lora_config(kLoraModel);
+  config.enable_lora = true;
+  const auto engine = Engine::start(config);
+  const std::vector<TokenId> prompt = test::random_prompt(7, 12, engine->model().vocab_size);
+  const auto base = tokens_with(*engine, prompt, "");
+  ASSERT_TRUE(engine->load_adapter({"own", adapter_path(kAdapter).string()}).ok());
+  const auto first = tokens_with(*engine, prompt, "own");
+  EXPECT_NE(first, base);
+  const Status taken = engine->load_adapter({"own", adapter_path("qwen3-rslora").string()});
+  ASSERT_FALSE(taken.ok());
+  EXPECT_EQ(taken.failure().kind, ErrorKind::kInvalidArgument);
+
+  // A request keeps the version that it started with.
+  Request request;
+  request.prompt_token_ids = prompt;
+  request.adapter_name = "own";
+  request.sampling.edit().max_tokens = 60;
+  request.sampling.edit().temperature = 0.0F;
+  request.sampling.edit().ignore_eos = true;
+  const auto whole = test::ask(*engine, request).samples.at(0).tokens;
+  Pending running;
+  ASSERT_TRUE(engine->submit(request, running.sink()).ok());
+  ASSERT_TRUE(engine->load_adapter({"own", adapter_path("qwen3-rslora").string()}, true).ok());
+  const auto second = tokens_with(*engine, prompt, "own");
+  EXPECT_NE(second, first);
+  ASSERT_TRUE(engine->unload_adapter("own").ok());
+  EXPECT_EQ(running.wait().samples.at(0).tokens, whole);
+
+  EXPECT_TRUE(engine->adapters().empty());
+  EXPECT_FALSE(engine->unload_adapter("own").ok());
+  Pending refused;
+  EXPECT_FALSE(engine->submit(request, refused.sink()).ok());
+  EXPECT_EQ(tokens_with(*engine, prompt, ""), base);
+}
+
+TEST(Lora, AdaptersThatDoNotFitIntoTheirMemoryAreRefused) {
+  EngineConfig config = lora_config(kLoraModel);
+  config.enable_lora = true;
+  config.lora_memory = 10000;  // one of them
+  const auto engine = Engine::start(config);
+  ASSERT_TRUE(engine->load_adapter({"first", adapter_path(kAdapter).string()}).ok());
+  const Status full = engine->load_adapter({"second", adapter_path("qwen3-all-linear").string()});
+  ASSERT_FALSE(full.ok());
+  EXPECT_THAT(full.failure().message, HasSubstr("--lora-memory"));
+  // Equal contents are in memory once.
+  EXPECT_TRUE(engine->load_adapter({"copy", adapter_path(kAdapter).string()}).ok());
+  ASSERT_TRUE(engine->unload_adapter("copy").ok());
+  ASSERT_TRUE(engine->unload_adapter("first").ok());
+  EXPECT_TRUE(engine->load_adapter({"second", adapter_path("qwen3-all-linear").string()}).ok());
+}
+
+TEST(Lora, AnEngineWithoutAdaptersLoadsNone) {
+  const auto engine = Engine::start(lora_config(kLoraModel));
+  const Status refused = engine->load_adapter({"own", adapter_path(kAdapter).string()});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_THAT(refused.failure().message, HasSubstr("--enable-lora"));
 }
 
 }  // namespace

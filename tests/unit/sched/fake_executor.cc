@@ -26,7 +26,7 @@ SequenceInit init_of(const Request& request) {
   init.sampling = request.sampling;
   init.end_token_ids = request.end_token_ids;
   init.seed = request.seed;
-  init.adapter = request.adapter.id;
+  init.adapter = request.adapter;
   return init;
 }
 
@@ -85,7 +85,7 @@ FakeBeamSearch::FakeBeamSearch(const SequenceInit& init, int32_t max_model_len)
       max_new_tokens_(std::min(init.sampling->max_tokens,
                                max_model_len - static_cast<int32_t>(init.prompt_token_ids.size()))),
       beams_(static_cast<size_t>(init.sampling->num_sequences())) {
-  uint64_t history = history_root(init.adapter);
+  uint64_t history = history_root(init.adapter.id);
   for (const TokenId token : init.prompt_token_ids) history = history_hash(history, token);
   beams_[0] = Beam{{}, history};
 }
@@ -167,7 +167,7 @@ uint64_t& FakeExecutor::slot(size_t group, const State& state, int32_t position)
 }
 
 void FakeExecutor::append(State& state, TokenId token) {
-  const uint64_t before = state.hashes.empty() ? history_root(state.init.adapter) : state.hashes.back();
+  const uint64_t before = state.hashes.empty() ? history_root(state.init.adapter.id) : state.hashes.back();
   state.token_ids.push_back(token);
   state.hashes.push_back(history_hash(before, token));
 }

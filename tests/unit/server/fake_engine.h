@@ -2,6 +2,7 @@
 // thread, as the real one does, and can be held between steps.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <map>
@@ -60,6 +61,19 @@ class FakeEngine final : public ServingEngine {
     if (!compiles) return invalid_argument("the fake engine compiles nothing", spec.field);
     return SharedConstraint(std::make_shared<const NoConstraint>());
   }
+  std::vector<AdapterDescription> adapters() const override { return loras; }
+  Status load_adapter(const LoraModule& module, bool replace) override {
+    if (!replace && std::ranges::find(loras, module.name, &AdapterDescription::name) != loras.end())
+      return invalid_argument("There is already such an adapter.", "lora_name");
+    std::erase_if(loras, [&](const AdapterDescription& old) { return old.name == module.name; });
+    loras.push_back({.name = module.name, .path = module.path});
+    return {};
+  }
+  Status unload_adapter(const std::string& name) override {
+    if (std::erase_if(loras, [&](const AdapterDescription& old) { return old.name == name; }) == 0)
+      return Failure{ErrorKind::kNotFound, "There is no such adapter.", "lora_name"};
+    return {};
+  }
   Result<RequestId> submit(std::vector<Submission> requests) override;
   void abort(RequestId first, size_t count) override;
   bool drain(std::chrono::milliseconds timeout) override;
@@ -85,6 +99,7 @@ class FakeEngine final : public ServingEngine {
   // Settings, before the first request.
   std::optional<std::string> failure_reason;
   ModelInfo info;
+  std::vector<AdapterDescription> loras;
   SamplingParams defaults;
   bool tokenizer = true;
   bool chat_template = true;
