@@ -72,8 +72,9 @@ constexpr CommandHelp kCommandHelps[] = {
     {"inspect",
      "--json --tensors --dtype --quantization --kv-cache-dtype --kv-cache-memory --max-model-len "
      "--block-size "
-     "--runner --revision",
-     {"quire inspect model.gguf", "quire inspect path/to/model --quantization int8 --kv-cache-memory 4GiB"}},
+     "--runner --model",
+     {"quire inspect path/to/model --quantization int8 --kv-cache-memory 4GiB",
+      "quire inspect path/to/adapter --model path/to/model"}},
     {"bundle", "", {"quire bundle model.gguf -o my-model", "./my-model chat"}},
     {"perplexity",
      "--text --window --json --dtype --quantization --activation-dtype --kv-cache-dtype --max-model-len "

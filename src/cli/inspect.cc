@@ -1,12 +1,15 @@
-// quire inspect: reports a model's architecture, weight formats and memory requirements.
+// quire inspect: reports a model's architecture, weight formats and memory requirements, or the contents of a
+// LoRA adapter.
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <utility>
 
 #include "base/counted.h"
 #include "base/strings.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
+#include "cli/inspect_adapter.h"
 #include "cli/memory_bar.h"
 #include "engine/inspect.h"
 
@@ -164,6 +167,13 @@ void print_text(const ModelReport& r, bool with_tensors) {
     std::cout << t.name << "  " << t.dtype << "  " << t.shape << "  " << format_bytes(t.bytes) << "\n";
 }
 
+// `base` has the model that --model names, and how to run it; its model is empty without the flag.
+void inspect_adapter_for(const std::string& path, const EngineConfig& base, bool json) {
+  if (!base.model.empty()) fetch_with_progress(base);
+  const AdapterReport report = inspect_adapter(path, base.model.empty() ? nullptr : &base);
+  json ? print_adapter_json(report) : print_adapter(report);
+}
+
 }  // namespace
 
 void add_inspect(CLI::App& app, int& exit_code) {
@@ -172,10 +182,22 @@ void add_inspect(CLI::App& app, int& exit_code) {
   auto config = std::make_shared<EngineConfig>();
   auto json = std::make_shared<bool>(false);
   auto tensors = std::make_shared<bool>(false);
+  auto base = std::make_shared<std::string>();
   add_engine_flags(*command, *config);
   command->add_flag("--json", *json, "Print a JSON object");
   command->add_flag("--tensors", *tensors, "List every tensor");
+  command
+      ->add_option("--model", *base,
+                   "Of a LoRA adapter (a directory with adapter_config.json, given as MODEL): the base model "
+                   "that it is to change")
+      ->type_name("MODEL");
   command->callback([=, &exit_code] {
+    exit_code = 0;
+    if (is_adapter(config->model)) {
+      const std::string adapter = std::exchange(config->model, *base);
+      return inspect_adapter_for(adapter, *config, *json);
+    }
+    if (config->model.empty()) config->model = *base;
     fetch_with_progress(*config);
     const ModelReport report = inspect_model(*config);
     if (*json) {
@@ -183,7 +205,6 @@ void add_inspect(CLI::App& app, int& exit_code) {
     } else {
       print_text(report, *tensors);
     }
-    exit_code = 0;
   });
 }
 

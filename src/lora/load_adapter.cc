@@ -17,14 +17,14 @@ namespace {
 
 std::string title(const AdapterSource& source) {
   const std::string path = shown(source.path.string());
-  return source.name.empty() ? cat("adapter ", path, ": ")
-                             : cat("adapter '", shown(source.name), "' (", path, "): ");
+  return source.name.empty() ? cat("adapter ", path, ":")
+                             : cat("adapter '", shown(source.name), "' (", path, "):");
 }
 
 Failure refused(const AdapterSource& source, const AdapterPlan& plan) {
-  std::string text = title(source) + plan.problems.text();
-  if (!plan.config.base_model.empty()) text += cat("; it was made for '", shown(plan.config.base_model), "'");
-  return invalid_argument(std::move(text));
+  const std::string& base = plan.config.base_model;
+  return invalid_argument(title(source) +
+                          plan.problems.text(base.empty() ? "" : cat("it was made for '", shown(base), "'")));
 }
 
 // The last part of a path or of a name on the hub, in lower case.
@@ -47,12 +47,12 @@ Result<T> guarded(const AdapterSource& source, const Make& make) {
   try {
     return make();
   } catch (const std::bad_alloc&) {
-    return Failure{ErrorKind::kOverloaded, title(source) + "there is not enough memory to load it", ""};
+    return Failure{ErrorKind::kOverloaded, title(source) + " there is not enough memory to load it", ""};
   } catch (const std::exception& error) {
     std::error_code ignored;
     const bool missing = !std::filesystem::exists(source.path, ignored);
-    return Failure{missing ? ErrorKind::kNotFound : ErrorKind::kInvalidArgument, title(source) + error.what(),
-                   ""};
+    return Failure{missing ? ErrorKind::kNotFound : ErrorKind::kInvalidArgument,
+                   cat(title(source), " ", error.what()), ""};
   }
 }
 

@@ -203,7 +203,9 @@ PeftConfig parse_peft_config(std::string_view text, const std::string& file, Pro
   reader.pattern(
       "alpha_pattern", keys, [&](const std::string& key, const json& v) { return reader.alpha(key, v); },
       out.alpha_pattern);
-  if (const json* names = reader.find("target_modules"); names != nullptr && names->is_array()) {
+  const json* excluded = reader.find("exclude_modules");
+  const bool all = excluded == nullptr || !is_set(*excluded);
+  if (const json* names = reader.find("target_modules"); all && names != nullptr && names->is_array()) {
     for (const json& name : *names) {
       if (name.is_string()) out.target_modules.push_back(name.get<std::string>());
     }

@@ -19,9 +19,10 @@ struct PeftConfig {
   // By regular expression for the name of a module, in the order of the file.
   std::vector<std::pair<std::string, int64_t>> rank_pattern;
   std::vector<std::pair<std::string, double>> alpha_pattern;
-  std::vector<std::string> target_modules;  // ends of names; empty if it is a regular expression
-  std::string base_model;                   // base_model_name_or_path; may be empty
-  std::string peft_version;                 // may be empty
+  // Ends of names, all of which have an adapter; empty if the modules are chosen in another way.
+  std::vector<std::string> target_modules;
+  std::string base_model;    // base_model_name_or_path; may be empty
+  std::string peft_version;  // may be empty
 };
 
 // Adds to `problems` each key that has a wrong type or value, whose effect is not supported, or that is

@@ -18,12 +18,12 @@ void Problems::add(std::string problem) {
   if (count_++ < kShown) first_.push_back(std::move(problem));
 }
 
-std::string Problems::text() const {
+std::string Problems::text(const std::string& note) const {
   constexpr size_t kInOneLine = 3;
-  if (count_ <= kInOneLine) return join(first_, "; ");
-  std::string lines = "\n  " + join(first_, "\n  ");
-  if (count_ > kShown) lines += cat("\n  and ", count_ - kShown, " more");
-  return lines;
+  std::vector<std::string> parts = first_;
+  if (count_ > kShown) parts.push_back(cat("and ", count_ - kShown, " more"));
+  if (!note.empty()) parts.push_back(note);
+  return count_ <= kInOneLine ? " " + join(parts, "; ") : "\n  " + join(parts, "\n  ");
 }
 
 }  // namespace quire::lora

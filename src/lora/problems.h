@@ -19,8 +19,8 @@ class Problems {
   void add(std::string problem);
   bool empty() const { return count_ == 0; }
   size_t count() const { return count_; }
-  // "the first; the second", or one line each if there are more than three.
-  std::string text() const;
+  // " the first; the second; note", or one line each if there are more than three. Follows a colon.
+  std::string text(const std::string& note) const;
 
  private:
   std::vector<std::string> first_;

@@ -236,6 +236,9 @@ TEST(ExamineAdapter, WarnsAboutAnotherBaseAndListedModulesWithoutTensors) {
   EXPECT_THAT(warnings_for("/models/Base/"), ElementsAre(missing));
   EXPECT_THAT(warnings_for("org/other"),
               ElementsAre(missing, "the adapter was made for 'org/base', the model is 'org/other'"));
+  files.config["exclude_modules"] = {"v_proj"};
+  files.write();
+  EXPECT_THAT(warnings_for("org/base"), IsEmpty());
 }
 
 TEST(ExamineAdapter, NeedsNoModel) {

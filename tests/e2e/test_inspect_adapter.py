@@ -1,0 +1,62 @@
+"""quire inspect shows what a LoRA adapter changes, or all reasons why it cannot be applied."""
+
+import json
+import shutil
+import subprocess
+
+import pytest
+from golden_checkpoints import golden_checkpoint
+from server_process import BINARY
+
+
+def inspect(*words):
+    return subprocess.run([BINARY, "inspect", *words], capture_output=True, text=True)
+
+
+@pytest.fixture
+def adapter():
+    return golden_checkpoint("lora/llama-patterns")
+
+
+@pytest.fixture
+def model():
+    return golden_checkpoint("models/llama")
+
+
+def test_an_adapter_is_shown_without_a_model(adapter):
+    run = inspect(adapter)
+    assert run.returncode == 0, run.stderr
+    assert "made for    llama\n" in run.stdout
+    assert "model.layers.{}.self_attn.q_proj: rank 2, scale 4" in run.stdout
+    assert "digest" not in run.stdout
+
+
+def test_the_report_for_a_model_has_the_bytes_and_a_digest(adapter, model):
+    run = inspect(adapter, "--model", model, "--json")
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    assert report["max_rank"] == 7
+    assert report["bytes"] > 0 and len(report["digest"]) == 32
+    assert report["num_modules"] == sum(group["modules"] for group in report["modules"])
+    assert report["without_effect"] == []
+
+
+def test_an_adapter_of_another_model_is_refused_with_all_problems(adapter):
+    run = inspect(adapter, "--model", golden_checkpoint("models/gpt2"))
+    assert run.returncode == 1
+    assert "model.layers.0.self_attn.q_proj: this model (GPT2LMHeadModel) has no such module" in run.stderr
+    assert "model.layers.1.self_attn.v_proj: " in run.stderr
+    assert run.stderr.endswith("\n  it was made for 'llama'\n")
+
+
+def test_a_refusal_without_a_model_names_the_key(adapter, tmp_path):
+    copy = shutil.copytree(adapter, tmp_path / "copy")
+    config = json.loads((copy / "adapter_config.json").read_text())
+    (copy / "adapter_config.json").write_text(json.dumps(config | {"use_dora": True}))
+    run = inspect(copy)
+    assert run.returncode == 1
+    assert "use_dora is true: DoRA is not supported" in run.stderr
+
+
+def test_a_model_may_be_named_by_the_flag(model):
+    assert inspect("--model", model).stdout.splitlines()[:4] == inspect(model).stdout.splitlines()[:4]
