@@ -13,7 +13,7 @@
 set(QUIRE_COLD_LAYERS cli hub)
 
 # Fuzzers need counters in the code that they run, and in no other, where these would take time.
-set(QUIRE_FUZZED_LAYERS base contract grammar io quant sample server text)
+set(QUIRE_FUZZED_LAYERS base contract grammar io lora quant sample server text)
 set(QUIRE_NO_COVERAGE "")
 if(QUIRE_BUILD_FUZZERS)
   set(QUIRE_NO_COVERAGE -fno-sanitize-coverage=inline-8bit-counters,indirect-calls,trace-cmp,pc-table,stack-depth)

@@ -12,7 +12,7 @@ namespace quire {
 
 struct InspectedAdapter {
   lora::AdapterInfo info;
-  std::string digest;  // of the content for the base; empty without one
+  std::string digest;  // content digest for this base; empty without a base
 };
 
 // base: null = none; then only the files of the adapter are examined. With a base, reads the whole adapter.

@@ -20,6 +20,7 @@ constexpr const char* kConfig = "adapter_config.json";
 constexpr const char* kWeights = "adapter_model.safetensors";
 constexpr const char* kPickle = "adapter_model.bin";
 constexpr int64_t kMaxConfigBytes = int64_t{16} << 20;
+constexpr size_t kMaxHeaderBytes = size_t{64} << 20;
 
 FileIdentity identity_of(const FileHandle& file, const fs::path& path) {
   struct stat status = {};
@@ -74,7 +75,11 @@ AdapterFile read_adapter_file(const fs::path& directory) {
   const auto bytes = static_cast<size_t>(out.identity.bytes);
   std::vector<std::byte> start(std::min(bytes, sizeof(uint64_t)));
   read_at(file, out.weights, 0, start);
-  start.resize(safetensors_header_bytes(start, bytes, kWeights));
+  const size_t header = safetensors_header_bytes(start, bytes, kWeights);
+  if (header > kMaxHeaderBytes)
+    throw Error(
+        cat(kWeights, ": has a header of ", header, " bytes, at most ", kMaxHeaderBytes, " are read"));
+  start.resize(header);
   read_at(file, out.weights, 0, start);
   out.tensors = parse_safetensors_header(start, bytes, kWeights).tensors;
   return out;

@@ -62,7 +62,7 @@ class ByModule {
       : names_(key, keys_of(patterns)), otherwise_(otherwise) {
     for (const auto& [pattern, value] : patterns) values_.push_back(value);
   }
-  T of(std::string_view module) const {
+  T of(std::string_view module) {
     const auto at = names_.find(module);
     return at ? values_[*at] : otherwise_;
   }
@@ -89,8 +89,8 @@ class Planner {
 
   AdapterPlan take() {
     const PeftConfig& config = plan_.config;
-    const ByModule<int64_t> ranks("rank_pattern", config.rank_pattern, config.r);
-    const ByModule<double> alphas("alpha_pattern", config.alpha_pattern, config.alpha);
+    ByModule<int64_t> ranks("rank_pattern", config.rank_pattern, config.r);
+    ByModule<double> alphas("alpha_pattern", config.alpha_pattern, config.alpha);
     for (const auto& [name, tensors] : modules_) {
       if (!is_complete(name, tensors)) continue;
       PlannedModule module{.name = name, .a = *tensors.a, .b = *tensors.b};

@@ -16,7 +16,10 @@ namespace {
 
 constexpr size_t kMaxPatternBytes = 4096;
 constexpr size_t kMaxRegexes = 256;
-constexpr uint32_t kMaxSteps = 20'000;
+constexpr uint32_t kMaxSteps = 10'000;
+// For all names of an adapter: 256 regular expressions for 1,000 modules, or 16,000 keys for 60,000.
+constexpr int64_t kMaxMatches = int64_t{1} << 18;
+constexpr int64_t kMaxComparisons = int64_t{1} << 30;
 constexpr uint32_t kMaxHeapKib = 1024;
 
 struct Free {
@@ -96,13 +99,16 @@ NamePatterns::NamePatterns(NamePatterns&&) noexcept = default;
 NamePatterns& NamePatterns::operator=(NamePatterns&&) noexcept = default;
 NamePatterns::~NamePatterns() = default;
 
-std::optional<size_t> NamePatterns::find(std::string_view name) const {
+std::optional<size_t> NamePatterns::find(std::string_view name) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
+    if (++comparisons_ > kMaxComparisons) throw Error(cat(key_, ": has too many keys for so many modules"));
     if (entry.regex == nullptr) {
       if (matches_plain(entry.text, name)) return i;
       continue;
     }
+    if (++matches_ > kMaxMatches)
+      throw Error(cat(key_, ": has too many regular expressions for so many modules"));
     const int rc = pcre2_match(entry.regex->code.get(), reinterpret_cast<PCRE2_SPTR>(name.data()),
                                name.size(), 0, 0, entry.regex->match.get(), entry.regex->limits.get());
     if (rc >= 0) return i;

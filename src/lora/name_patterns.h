@@ -21,8 +21,9 @@ class NamePatterns {
   NamePatterns& operator=(NamePatterns&&) noexcept;
   ~NamePatterns();
 
-  // The index of the first that matches. Throws Error if a regular expression takes too many steps.
-  std::optional<size_t> find(std::string_view name) const;
+  // The index of the first that matches. Throws Error if a regular expression takes too many steps, or if all
+  // calls together make too many comparisons.
+  std::optional<size_t> find(std::string_view name);
 
  private:
   struct Compiled;
@@ -33,6 +34,8 @@ class NamePatterns {
 
   std::string key_;
   std::vector<Entry> entries_;
+  int64_t comparisons_ = 0;
+  int64_t matches_ = 0;  // with regular expressions
 };
 
 }  // namespace quire::lora

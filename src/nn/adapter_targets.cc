@@ -53,9 +53,10 @@ AdapterTarget find_target(const AdapterTargets& targets, std::string_view name) 
     const auto module = targets.modules.find(numbered->pattern);
     if (module == targets.modules.end()) return false;
     found.module = &module->second;
-    const auto range =
-        std::ranges::equal_range(module->second.ranges, numbered->numbers, {}, &AdapterRange::numbers);
-    found.ranges = {range.begin(), range.end()};
+    const std::vector<AdapterRange>& all = module->second.ranges;
+    const auto first = std::ranges::lower_bound(all, numbered->numbers, {}, &AdapterRange::numbers);
+    const auto last = std::ranges::upper_bound(all, numbered->numbers, {}, &AdapterRange::numbers);
+    found.ranges = {first, last};
     return true;
   });
   return found;

@@ -94,7 +94,8 @@ TEST(LoadAdapter, AcceptsNamesWithAndWithoutThePartsThatPeftAdds) {
       AdapterFiles files;
       files.tensors.clear();
       for (const char part : {'A', 'B'}) {
-        std::string full = prefix + "layers.1.self_attn." + name;
+        std::string full = prefix;
+        full.append("layers.1.self_attn.").append(name);
         full[full.find('#')] = part;
         files.tensors[full] =
             counting(part == 'A' ? std::vector<int64_t>{2, 4} : std::vector<int64_t>{4, 2}, 1);

@@ -6,6 +6,7 @@
 #include <array>
 #include <limits>
 
+#include "lora/name_patterns.h"
 #include "unit/lora/lora_testing.h"
 
 namespace quire::lora {
@@ -157,6 +158,22 @@ TEST(AdapterConfig, LimitsTheNumberOfRegularExpressions) {
   auto& patterns = files.config["rank_pattern"] = nlohmann::ordered_json::object();
   for (int i = 0; i < 300; ++i) patterns["x" + std::to_string(i) + ".*"] = 2;
   EXPECT_THAT(refusal(files), HasSubstr("rank_pattern: has more than 256 regular expressions"));
+}
+
+TEST(AdapterConfig, LimitsTheWorkOfRegularExpressionsForManyModules) {
+  std::vector<std::string> patterns;
+  for (int i = 0; i < 200; ++i) patterns.push_back("x" + std::to_string(i) + "?y");
+  NamePatterns names("rank_pattern", patterns);
+  EXPECT_EQ(names.find("model.x7y"), 7U);
+  std::string problem;
+  for (int i = 0; i < 2000 && problem.empty(); ++i) {
+    try {
+      names.find("model.layers.0.self_attn.q_proj");
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+  }
+  EXPECT_EQ(problem, "rank_pattern: has too many regular expressions for so many modules");
 }
 
 TEST(AdapterTensors, NameTheModuleAndBothShapesIfOneDoesNotFit) {

@@ -1,0 +1,97 @@
+// A LoRA adapter: adapter_config.json, a zero byte, and a safetensors file. The reader refuses it with a
+// message or accepts it, and the pieces of an accepted one are disjoint and as large as their buffers.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <span>
+
+#include "base/error.h"
+#include "fuzz/fuzz.h"
+#include "lora/adapter_plan.h"
+#include "lora/load_adapter.h"
+#include "support/temp_dir.h"
+
+namespace quire {
+namespace {
+
+// Two layers with a fused site, a module in two ranges, interleaved rows, and modules of every other kind.
+AdapterTargets make_targets() {
+  AdapterTargets out;
+  out.architecture = "LlamaForCausalLM";
+  out.prefixes = {"model.language_model.", "model.", ""};
+  out.num_layers = 2;
+  for (int32_t layer = 0; layer < 2; ++layer) {
+    const auto add = [&](const std::string& name, int64_t begin, int64_t rows,
+                         std::optional<RowLayout> layout) {
+      out.modules["layers.{}." + name].ranges.push_back({.numbers = {layer, -1, -1, -1},
+                                                         .site = layer,
+                                                         .out_begin = begin,
+                                                         .rows = rows,
+                                                         .in = 4,
+                                                         .site_rows = 8,
+                                                         .layout = std::move(layout)});
+    };
+    add("q_proj", 0, 4, {});
+    add("k_proj", 4, 2, {});
+    add("k_proj", 6, 2, {});
+    add("qkv_proj", 0, 8, RowLayout{2, {2, 1, 1}, {0, 1, 2}});
+  }
+  out.num_sites = 2;
+  out.modules["embed_tokens"].kind = AdapterModuleKind::kEmbedding;
+  out.modules["layers.{}.experts.{}.up_proj"].kind = AdapterModuleKind::kExpert;
+  out.unused = {"layers.{}.unused", "mtp.*"};
+  out.own_components = {"layers", "embed_tokens"};
+  return out;
+}
+
+void check_site(const LowRank& site) {
+  const size_t size = dtype_size(site.dtype);
+  int64_t end = 0;
+  size_t outputs = 0;
+  for (const LowRank::Piece& piece : site.pieces) {
+    fuzz::require(piece.out_begin >= end && piece.rank > 0, "pieces are disjoint");
+    end = piece.out_begin + piece.n;
+    outputs += static_cast<size_t>(piece.n * piece.rank);
+  }
+  fuzz::require(end <= 8, "pieces are inside of the site");
+  fuzz::require(site.a.size() == static_cast<size_t>(site.ranks() * site.k) * size, "A has all ranks");
+  fuzz::require(site.b.size() == outputs * size, "B has all outputs");
+  fuzz::require(site.bias.size() == 0 || site.bias.size() == 8 * sizeof(float), "the bias has all rows");
+}
+
+void load(std::string_view config, std::string_view weights, const AdapterTargets& targets) {
+  static const test::TempDir dir;
+  dir.write("adapter_config.json", config);
+  dir.write("adapter_model.safetensors", weights);
+  const auto loaded = lora::load_adapter({"fuzz", dir.path()}, targets, {.max_rank = 64});
+  if (!loaded.ok()) return fuzz::require(!loaded.failure().message.empty(), "a refusal has a reason");
+  fuzz::require(!loaded->info.modules.empty(), "an adapter has an effect");
+  for (const auto& site : loaded->adapter->sites) {
+    if (site != nullptr) check_site(*site);
+  }
+}
+
+void check(std::string_view input) {
+  static const AdapterTargets targets = make_targets();
+  const size_t zero = std::min(input.find('\0'), input.size());
+  const std::string_view weights = input.substr(std::min(input.size(), zero + 1));
+  lora::AdapterFile file;
+  file.config = input.substr(0, zero);
+  file.tensors = parse_safetensors_header(std::as_bytes(std::span(weights)), weights.size(), "fuzz").tensors;
+  // Writing files takes most of the time, so only valid headers are loaded.
+  lora::AdapterPlan plan = lora::plan_adapter(file, &targets, 64);
+  lora::plan_sites(plan.modules, plan.problems);
+  lora::plan_adapter(file, nullptr, 0);
+  if (plan.problems.empty()) load(file.config, weights, targets);
+}
+
+}  // namespace
+}  // namespace quire
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    quire::check(quire::fuzz::text_of(data, size));
+  } catch (const quire::Error&) {
+  }
+  return 0;
+}
