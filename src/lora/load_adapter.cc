@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -89,10 +88,9 @@ int64_t first_not_finite(const std::byte* data, int64_t count, Bits exponent) {
   return std::find_if(bits, bits + count, [&](Bits b) { return (b & exponent) == exponent; }) - bits;
 }
 
-int64_t first_not_finite(DType dtype, const Buffer& data) {
-  const auto count = static_cast<int64_t>(data.size() / dtype_size(dtype));
-  if (dtype == DType::kF32) return first_not_finite<uint32_t>(data.data(), count, 0x7f800000U);
-  return first_not_finite<uint16_t>(data.data(), count, dtype == DType::kBF16 ? 0x7f80 : 0x7c00);
+int64_t first_not_finite(DType dtype, const std::byte* data, int64_t count) {
+  if (dtype == DType::kF32) return first_not_finite<uint32_t>(data, count, 0x7f800000U);
+  return first_not_finite<uint16_t>(data, count, dtype == DType::kBF16 ? 0x7f80 : 0x7c00);
 }
 
 // out = b [rows, rank] with its rows in the model's order, as LowRank stores it.
@@ -134,41 +132,54 @@ class SiteLoader {
       const AdapterRange& range = *piece.range;
       const LowRank::Piece to{range.out_begin, range.rows, module.rank, module.scale};
       out->pieces.push_back(to);
-      const Buffer stored_a = read(module.a, site.dtype);
-      std::memcpy(a, stored_a.data(), stored_a.size());
-      a += stored_a.size();
-      const Buffer stored_b = read(module.b, site.dtype);
+      read(module.a, site.dtype, a);
+      a += module.rank * bytes_of(range.in, site.dtype);
+      const std::byte* stored = read(module.b, site.dtype);
       if (site.dtype == DType::kF32) {
-        order_b(stored_b.as<float>(), to, range.layout, reinterpret_cast<float*>(b));
+        order_b(reinterpret_cast<const float*>(stored), to, range.layout, reinterpret_cast<float*>(b));
       } else {
-        order_b(stored_b.as<uint16_t>(), to, range.layout, reinterpret_cast<uint16_t*>(b));
+        order_b(reinterpret_cast<const uint16_t*>(stored), to, range.layout, reinterpret_cast<uint16_t*>(b));
       }
-      b += stored_b.size();
+      b += module.rank * bytes_of(range.rows, site.dtype);
       if (!module.bias) continue;
-      Buffer bias = read(*module.bias, DType::kF32);
-      for (int64_t i = 0; i < range.rows; ++i) bias.as<float>()[i] *= module.scale;
+      std::vector<float> bias(static_cast<size_t>(range.rows));
+      read(*module.bias, DType::kF32, reinterpret_cast<std::byte*>(bias.data()));
+      for (float& value : bias) value *= module.scale;
       const LowRank::Piece column{range.out_begin, range.rows, 1};
-      order_b(bias.as<float>(), column, range.layout, out->bias.as<float>() + range.out_begin);
+      order_b(bias.data(), column, range.layout, out->bias.as<float>() + range.out_begin);
     }
     return out;
   }
 
  private:
-  // The tensor as `dtype`, either its own type or float32.
-  Buffer read(const TensorInfo& tensor, DType dtype) {
-    Buffer stored(tensor.bytes);
-    reader_.read(tensor, {stored.data(), stored.size()});
-    if (const int64_t at = first_not_finite(tensor.dtype, stored); at >= 0)
-      problems_.add(cat(shown(tensor.name), ": element ", at, " is not a finite number"));
-    if (tensor.dtype == dtype) return stored;
+  static int64_t bytes_of(int64_t elements, DType dtype) {
+    return elements * static_cast<int64_t>(dtype_size(dtype));
+  }
+
+  // out = the tensor as `dtype`, either its own type or float32.
+  void read(const TensorInfo& tensor, DType dtype, std::byte* out) {
     const auto count = static_cast<int64_t>(tensor.bytes / dtype_size(tensor.dtype));
-    Buffer converted(static_cast<size_t>(count) * sizeof(float));
-    decode_f32(tensor.dtype, stored.data(), converted.as<float>(), count);
-    return converted;
+    const bool same = tensor.dtype == dtype;
+    if (!same) raw_.resize(std::max(raw_.size(), tensor.bytes));
+    std::byte* stored = same ? out : raw_.data();
+    reader_.read(tensor, {stored, tensor.bytes});
+    if (const int64_t at = first_not_finite(tensor.dtype, stored, count); at >= 0)
+      problems_.add(cat(shown(tensor.name), ": element ", at, " is not a finite number"));
+    if (!same) decode_f32(tensor.dtype, stored, reinterpret_cast<float*>(out), count);
+  }
+  // The same, valid until the next call.
+  const std::byte* read(const TensorInfo& tensor, DType dtype) {
+    const size_t bytes = tensor.bytes / dtype_size(tensor.dtype) * dtype_size(dtype);
+    converted_.resize(std::max(converted_.size(), bytes));
+    read(tensor, dtype, converted_.data());
+    return converted_.data();
   }
 
   TensorReader reader_;
   Problems& problems_;
+  // Memory for one tensor, kept from one to the next.
+  std::vector<std::byte> raw_;
+  std::vector<std::byte> converted_;
 };
 
 AdapterFile read_file(const AdapterSource& source, const AdapterLimits& limits) {

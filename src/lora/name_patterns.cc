@@ -102,13 +102,13 @@ NamePatterns::~NamePatterns() = default;
 std::optional<size_t> NamePatterns::find(std::string_view name) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
-    if (++comparisons_ > kMaxComparisons) throw Error(cat(key_, ": has too many keys for so many modules"));
+    if (++comparisons_ > kMaxComparisons) throw Error(cat(key_, ": has too many keys for the number of modules"));
     if (entry.regex == nullptr) {
       if (matches_plain(entry.text, name)) return i;
       continue;
     }
     if (++matches_ > kMaxMatches)
-      throw Error(cat(key_, ": has too many regular expressions for so many modules"));
+      throw Error(cat(key_, ": has too many regular expressions for the number of modules"));
     const int rc = pcre2_match(entry.regex->code.get(), reinterpret_cast<PCRE2_SPTR>(name.data()),
                                name.size(), 0, 0, entry.regex->match.get(), entry.regex->limits.get());
     if (rc >= 0) return i;

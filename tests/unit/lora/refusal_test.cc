@@ -173,7 +173,7 @@ TEST(AdapterConfig, LimitsTheWorkOfRegularExpressionsForManyModules) {
       problem = error.what();
     }
   }
-  EXPECT_EQ(problem, "rank_pattern: has too many regular expressions for so many modules");
+  EXPECT_EQ(problem, "rank_pattern: has too many regular expressions for the number of modules");
 }
 
 TEST(AdapterTensors, NameTheModuleAndBothShapesIfOneDoesNotFit) {
