@@ -454,7 +454,7 @@ std::unique_ptr<Engine> Engine::start(const EngineConfig& config, const LoadProg
                                       const EngineHooks& hooks) {
   check_config(config);
   EngineConfig effective = config;
-  auto model = load_model(effective, progress);
+  auto model = load_model(effective, progress, hooks.open_device);
   // Block hashes must not be guessable; the seeds of samples must be reproducible. With a disk cache the hash
   // seed is the one stored in its folder.
   std::random_device device;

@@ -35,6 +35,7 @@ struct StepTimes {
 // Called on the engine thread after each step that computed something. Must not throw.
 using StepObserver = std::function<void(const StepPlan& plan, const StepTimes& times)>;
 
+class Device;
 class Executor;
 
 // The phases of a step, in order.
@@ -47,6 +48,7 @@ struct EngineHooks {
   // Returns the executor to use, which must outlive the engine; gets the one that the model was loaded for.
   std::function<Executor&(Executor&)> executor;
   std::function<double()> clock;  // replaces monotonic_seconds()
+  std::function<std::unique_ptr<Device>(std::string_view name, int threads)> open_device;
 };
 
 // A loaded LoRA adapter.

@@ -164,7 +164,8 @@ int64_t default_kv_memory(int64_t free_bytes) {
   return static_cast<int64_t>(kDefaultKvFraction * static_cast<double>(std::max<int64_t>(0, free_bytes)));
 }
 
-std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress) {
+std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress,
+                                        const DeviceOpener& open_device) {
   const double begin = monotonic_seconds();
   auto model = std::make_unique<LoadedModel>();
   model->chat_templates = read_chat_template(config.chat_template);
@@ -179,6 +180,7 @@ std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadPr
                                                      .activation_dtype = config.activation_dtype,
                                                      .kernel_tuning = config.kernel_tuning,
                                                      .device = config.device,
+                                                     .open_device = open_device,
                                                      .threads = config.threads,
                                                      .max_model_len = config.max_model_len,
                                                      .runner = config.runner,

@@ -32,7 +32,8 @@ struct LoadedModel {
 };
 
 // Throws Error if the files are missing or invalid, the model is not supported, or memory does not suffice.
-std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress);
+std::unique_ptr<LoadedModel> load_model(const EngineConfig& config, const LoadProgressCallback& progress,
+                                        const DeviceOpener& open_device = nullptr);
 
 // The parts that text processing needs; no weights are read.
 struct LoadedText {

@@ -32,13 +32,15 @@ class KvStore {
   std::span<std::byte> block(KvTier tier, BlockId block);
 
  private:
+  void add_states(Device& device, const StateLayout& layout);
+
   int64_t bytes_per_block_;
   // [num_blocks, bytes_per_block]. A block of an attention group holds, for each layer of the group in order,
   // keys and then values. A block of a state group: models/state_layout.h.
   Buffer pool_;
   Buffer host_;  // pinned: [num_host_blocks, as in pool_]
   std::vector<KvCacheView> layers_;
-  StateLayout state_layout_;
+  Buffer state_places_;  // [parts] StatePlace of all layers' states, in memory of the device
   std::vector<LayerState> states_;
 };
 

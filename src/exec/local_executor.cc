@@ -34,19 +34,23 @@ LocalExecutor::LocalExecutor(const Model& model, Device& device, const LocalExec
       max_model_len_(options.max_model_len),
       stream_(device.create_stream()),
       kv_(device, model.spec(), options.kv_dtype, options.layout),
+      shares_host_memory_(device.shares_host_memory()),
       disk_(options.disk),
       sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
-      builder_(options.layout),
+      builder_(device, options.layout, model.step_tables(options.layout.block_size)),
       workspace_(device.allocate(kernel_workspace(model, device, options), MemoryKind::kDevice)),
       context_{&pool_, {workspace_.data(), workspace_.size()}, options.profile, options.tuning},
       activations_(model.make_buffers(options.max_num_batched_tokens)),
       outcomes_(kLogitRowsAtOnce) {
+  if (disk_ != nullptr && !shares_host_memory_)
+    staged_ = device.allocate(static_cast<size_t>(DiskCache::staging_bytes(options.layout.bytes_per_block)),
+                              MemoryKind::kPinned);
   if (model.pooler() != nullptr) {
-    text_pooler_.emplace(model, options.profile != nullptr ? options.profile->table() : device.ops());
+    text_pooler_.emplace(model, device, options.profile != nullptr ? options.profile->table() : device.ops(),
+                         options.max_num_batched_tokens);
     return;
   }
-  logits_ = device.allocate(static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float),
-                            MemoryKind::kDevice);
+  logits_ = MirroredBuffer(device, static_cast<size_t>(kLogitRowsAtOnce * vocab_size_) * sizeof(float));
   for (int i = 0; i < pool_.num_threads(); ++i) {
     sampler_workspaces_.emplace_back(vocab_size_, options.logprobs_mode);
     masks_.emplace_back(static_cast<size_t>(vocab_size_ + 31) / 32);
@@ -68,17 +72,21 @@ void LocalExecutor::begin(const StepPlan& plan) {
   plan_ = &plan;
   sequences_.apply(plan);
   start_beam_searches(plan);
-  if (disk_ != nullptr) {
-    for (const DiskWrite& write : plan.disk_writes)
-      disk_->write(write.slot, write.key, kv_.block(write.src_tier, write.src));
+  copy_blocks(plan);
+  if (!plan.scheduled.empty()) {
+    builder_.build(plan, sequences_, *stream_, kv_.layers(), kv_.states());
+    adapters_.build(plan, sequences_);
+    begin_s_ = monotonic_seconds();
+    ForwardBatch batch = builder_.batch();
+    batch.adapters = adapters_.rows();
+    hidden_ = model_.forward(context_, batch, activations_, builder_.kv_groups());
+    if (text_pooler_) {
+      text_pooler_->submit_copy(hidden_, *stream_);
+    } else {
+      submit_logits(0);
+    }
   }
-  kv_.copy(plan.copies, *stream_);
-  if (disk_ != nullptr) {
-    for (const DiskRead& read : plan.disk_reads)
-      disk_->read(read.slot, read.host_block, kv_.block(KvTier::kHost, read.host_block));
-  }
-  builder_.build(plan, sequences_, kv_.layers(), kv_.states());
-  adapters_.build(plan, sequences_);
+  submitted_ = stream_->record();
 }
 
 const StepResult& LocalExecutor::finish() {
@@ -91,25 +99,56 @@ const StepResult& LocalExecutor::finish() {
   result_.pooled.clear();
   result_.disk_outcomes.clear();
   result_.beams.clear();
-  if (plan_->scheduled.empty()) {
-    if (disk_ != nullptr) disk_->take_outcomes(result_.disk_outcomes);
-    return result_;
+  // Copies of blocks alone are not waited for: later work of the stream follows them.
+  if (!plan_->scheduled.empty() || !plan_->disk_writes.empty()) stream_->synchronize(submitted_);
+  write_staged_blocks();
+  if (!plan_->scheduled.empty()) {
+    if (text_pooler_) {
+      text_pooler_->take(context_, pool_, *stream_, *plan_, builder_.pooled_parts(), sequences_, result_);
+    }
+    // Rows past the first ones, of prompts whose log-probabilities are wanted, are computed after the rows
+    // before them have been sampled, and waited for.
+    const size_t num_rows = builder_.logit_rows().size();
+    for (size_t first = 0; first < num_rows; first += kLogitRowsAtOnce) {
+      if (first > 0) {
+        submit_logits(first);
+        stream_->synchronize(stream_->record());
+      }
+      sample(rows_from(first));
+    }
+    note(kStepEvent, begin_s_, builder_.batch().num_tokens());
   }
-
-  const double begin = monotonic_seconds();
-  ForwardBatch batch = builder_.batch();
-  batch.adapters = adapters_.rows();
-  const TensorView hidden = model_.forward(context_, batch, activations_, builder_.kv_groups());
-  if (text_pooler_) {
-    text_pooler_->take(context_, pool_, *plan_, builder_.pooled_parts(), sequences_, hidden, result_);
-  }
-  const auto rows = builder_.logit_rows();
-  for (size_t i = 0; i < rows.size(); i += kLogitRowsAtOnce) {
-    compute_rows(rows.subspan(i, std::min<size_t>(kLogitRowsAtOnce, rows.size() - i)), hidden);
-  }
-  note(kStepEvent, begin, builder_.batch().num_tokens());
   if (disk_ != nullptr) disk_->take_outcomes(result_.disk_outcomes);
   return result_;
+}
+
+// Copies between tiers, in the order of the plan: blocks are written to disk before they are overwritten, and
+// read into blocks that have been copied.
+void LocalExecutor::copy_blocks(const StepPlan& plan) {
+  for (size_t i = 0; disk_ != nullptr && i < plan.disk_writes.size(); ++i) {
+    const DiskWrite& write = plan.disk_writes[i];
+    const std::span<const std::byte> block = kv_.block(write.src_tier, write.src);
+    if (shares_host_memory_) {
+      disk_->write(write.slot, write.key, block);
+    } else {
+      stream_->copy(staged_.data() + i * block.size(), block.data(), block.size());
+    }
+  }
+  kv_.copy(plan.copies, *stream_);
+  if (disk_ == nullptr || plan.disk_reads.empty()) return;
+  // The I/O thread overwrites blocks that earlier copies may still read.
+  stream_->synchronize(stream_->record());
+  for (const DiskRead& read : plan.disk_reads)
+    disk_->read(read.slot, read.host_block, kv_.block(KvTier::kHost, read.host_block));
+}
+
+void LocalExecutor::write_staged_blocks() {
+  if (staged_.size() == 0) return;
+  const size_t bytes = staged_.size() / DiskCache::kMaxWrites;
+  for (size_t i = 0; i < plan_->disk_writes.size(); ++i) {
+    const DiskWrite& write = plan_->disk_writes[i];
+    disk_->write(write.slot, write.key, {staged_.data() + i * bytes, bytes});
+  }
 }
 
 // Records an event from begin_s until now, if steps are profiled.
@@ -123,18 +162,30 @@ void LocalExecutor::clear_disk_cache() {
   if (disk_ != nullptr) disk_->clear();
 }
 
-void LocalExecutor::compute_rows(std::span<const LogitRow> rows, const TensorView& hidden) {
-  row_indices_.clear();
-  for (const auto& row : rows) row_indices_.push_back(row.row);
-  const auto num_rows = static_cast<int64_t>(rows.size());
-  const TensorView logits = make_view(logits_.data(), DType::kF32, Shape{num_rows, vocab_size_});
-  model_.logits(context_, hidden, row_indices_, activations_, logits, adapters_.select(row_indices_));
+std::span<const LogitRow> LocalExecutor::rows_from(size_t first) const {
+  const auto rows = builder_.logit_rows();
+  return rows.subspan(first, std::min<size_t>(kLogitRowsAtOnce, rows.size() - first));
+}
 
+void LocalExecutor::submit_logits(size_t first) {
+  const size_t count = rows_from(first).size();
+  const StepArray<int32_t>& rows = builder_.logit_row_indices();
+  const TensorView logits =
+      make_view(logits_.device(), DType::kF32, Shape{static_cast<int64_t>(count), vocab_size_});
+  const std::span<const int32_t> host_rows = rows.host.subspan(first, count);
+  model_.logits(context_, hidden_, host_rows, activations_, logits, rows.device.subspan(first, count),
+                adapters_.select(host_rows));
+  logits_.copy_to_host(*stream_, count * static_cast<size_t>(vocab_size_) * sizeof(float));
+}
+
+void LocalExecutor::sample(std::span<const LogitRow> rows) {
   const double sampling_begin = monotonic_seconds();
+  const auto num_rows = static_cast<int64_t>(rows.size());
+  auto* logits = reinterpret_cast<float*>(logits_.host());
   pool_.parallel_for(num_rows, 1, [&](int64_t begin, int64_t end, int thread) {
     for (int64_t i = begin; i < end; ++i) {
       const auto index = static_cast<size_t>(i);
-      process_row(rows[index], {logits.row<float>(i), static_cast<size_t>(vocab_size_)}, outcomes_[index],
+      process_row(rows[index], {logits + i * vocab_size_, static_cast<size_t>(vocab_size_)}, outcomes_[index],
                   thread);
     }
   });

@@ -8,6 +8,7 @@
 #include "base/thread_pool.h"
 #include "contract/kv_layout.h"
 #include "device/device.h"
+#include "device/mirrored_buffer.h"
 #include "exec/batch_builder.h"
 #include "exec/disk_cache.h"
 #include "exec/executor.h"
@@ -66,7 +67,12 @@ class LocalExecutor : public Executor {
     std::string failure;
   };
 
-  void compute_rows(std::span<const LogitRow> rows, const TensorView& hidden);
+  void copy_blocks(const StepPlan& plan);
+  void write_staged_blocks();
+  // The rows of logits that are computed together with row `first`.
+  std::span<const LogitRow> rows_from(size_t first) const;
+  void submit_logits(size_t first);
+  void sample(std::span<const LogitRow> rows);
   Result<TokenMask> allowed_tokens(SequenceRecord& record, int thread);
   void process_row(const LogitRow& row, std::span<float> logits, RowOutcome& outcome, int thread);
   void collect(const LogitRow& row, RowOutcome& outcome);
@@ -81,6 +87,10 @@ class LocalExecutor : public Executor {
   int32_t max_model_len_;
   std::unique_ptr<DeviceStream> stream_;
   KvStore kv_;
+  bool shares_host_memory_;
+  // Blocks on their way to the disk: pinned, [DiskCache::kMaxWrites, bytes per block]; empty without a disk
+  // or if the device shares the host's memory.
+  Buffer staged_;
   std::shared_ptr<DiskCache> disk_;  // reads into kv_ until it is destroyed
   SequenceStore sequences_;
   BatchBuilder builder_;
@@ -89,12 +99,14 @@ class LocalExecutor : public Executor {
   OpContext context_;
   ActivationBuffers activations_;
   std::optional<TextPooler> text_pooler_;             // for pooling models, instead of logits
-  Buffer logits_;                                     // [kLogitRowsAtOnce, vocab_size] float32
+  MirroredBuffer logits_;                             // [kLogitRowsAtOnce, vocab_size] float32
   std::vector<SamplerWorkspace> sampler_workspaces_;  // one per thread
   std::vector<std::vector<uint32_t>> masks_;          // of constrained sequences, one per thread
-  std::vector<int32_t> row_indices_;
   std::vector<RowOutcome> outcomes_;
   const StepPlan* plan_ = nullptr;
+  double begin_s_ = 0;  // start of the forward pass
+  TensorView hidden_;   // its result
+  Event submitted_;     // after the last work that begin() has submitted
   StepResult result_;
 };
 

@@ -123,7 +123,8 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
   if (model_options.max_model_len == 0) model_options.max_model_len = default_model_len(spec);
 
   std::unique_ptr<LocalRuntime> runtime(new LocalRuntime);
-  runtime->device_ = open_device(options.device, options.threads);
+  runtime->device_ = options.open_device ? options.open_device(options.device, options.threads)
+                                         : open_device(options.device, options.threads);
   Device& device = *runtime->device_;
   runtime->checkpoint_ = std::move(checkpoint);
   model_options.device = &device;

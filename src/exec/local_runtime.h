@@ -35,6 +35,9 @@ int64_t default_model_len(const ModelSpec& spec);
 // unknown formats or the checkpoint does not match its configuration.
 int64_t planned_weight_bytes(Checkpoint& checkpoint, const RuntimeOptions& options, const ModelSpec& spec);
 
+// Returns the device with that name; threads of the host: 0 = the physical cores available to this process.
+using DeviceOpener = std::function<std::unique_ptr<Device>(std::string_view name, int threads)>;
+
 struct RuntimeOptions {
   std::string dtype = "auto";           // auto = the checkpoint's
   std::string quantization = "auto";    // auto = none; or the format of the checkpoint
@@ -44,6 +47,7 @@ struct RuntimeOptions {
   std::string activation_dtype = "auto";
   std::string kernel_tuning = "measure";  // or off: default variants of kernels (exec/kernel_tuner.h)
   std::string device = "auto";            // a name of backends/open_device.h
+  DeviceOpener open_device = nullptr;     // replaces open_device()
   int32_t threads = 0;                    // 0 = all cores that this process may use
   int64_t max_model_len = 0;              // 0 = default_model_len()
   std::string runner = "auto";

@@ -60,16 +60,29 @@ void to_length_one(std::vector<float>& values) {
 
 }  // namespace
 
-TextPooler::TextPooler(const Model& model, const OpTable& ops)
-    : pooler_(*model.pooler()), ops_(ops), scratch_(scratch_bytes(pooler_)) {}
+TextPooler::TextPooler(const Model& model, Device& device, const OpTable& ops, int64_t max_tokens)
+    : pooler_(*model.pooler()), ops_(ops), vectors_(device, scratch_bytes(pooler_)) {
+  if (!device.shares_host_memory()) {
+    const int64_t row = std::max(pooler_.hidden_size, model.spec().hidden_size);  // distance, at most
+    copied_ = device.allocate(static_cast<size_t>(max_tokens * row) * sizeof(float), MemoryKind::kPinned);
+  }
+}
 
 int64_t TextPooler::workspace_bytes(const Model& model) {
   return static_cast<int64_t>(scratch_bytes(*model.pooler()));
 }
 
-void TextPooler::take(const OpContext& ctx, ThreadPool& pool, const StepPlan& plan,
-                      std::span<const PooledPart> parts, SequenceStore& sequences, const TensorView& hidden,
-                      StepResult& result) {
+void TextPooler::submit_copy(const TensorView& hidden, DeviceStream& stream) {
+  hidden_ = hidden;
+  if (copied_.size() == 0) return;
+  hidden_.data = copied_.data();
+  // With the space between the rows, if there is any.
+  const int64_t floats = (hidden.rows() - 1) * hidden.row_stride + hidden.row_size();
+  stream.copy(hidden_.data, hidden.data, static_cast<size_t>(floats) * sizeof(float));
+}
+
+void TextPooler::take(const OpContext& ctx, ThreadPool& pool, DeviceStream& stream, const StepPlan& plan,
+                      std::span<const PooledPart> parts, SequenceStore& sequences, StepResult& result) {
   ended_.clear();
   for (const PooledPart& part : parts) {
     if (part.last) ended_.push_back(part);
@@ -80,16 +93,16 @@ void TextPooler::take(const OpContext& ctx, ThreadPool& pool, const StepPlan& pl
   pool.parallel_for(static_cast<int64_t>(parts.size()), 1, [&](int64_t begin, int64_t end, int) {
     for (int64_t i = begin; i < end; ++i) {
       const PooledPart& part = parts[static_cast<size_t>(i)];
-      add_rows(part, record_of(part), hidden);
+      add_rows(part, record_of(part));
     }
   });
   const std::span<const PooledPart> ended(ended_);
   for (size_t i = 0; i < ended.size(); i += kVectorsAtOnce)
-    finish(ctx, plan, ended.subspan(i, std::min<size_t>(kVectorsAtOnce, ended.size() - i)), sequences,
+    finish(ctx, stream, plan, ended.subspan(i, std::min<size_t>(kVectorsAtOnce, ended.size() - i)), sequences,
            result);
 }
 
-void TextPooler::add_rows(const PooledPart& part, SequenceRecord& record, const TensorView& hidden) const {
+void TextPooler::add_rows(const PooledPart& part, SequenceRecord& record) const {
   const int64_t size = pooler_.hidden_size;
   // After a preemption the sum starts again.
   if (part.begin == 0 || record.pooled.empty())
@@ -98,18 +111,19 @@ void TextPooler::add_rows(const PooledPart& part, SequenceRecord& record, const 
     float* into = record.pooled.data() + static_cast<int64_t>(k) * size;
     for (int32_t p = part.begin; p < part.end; ++p) {
       const bool last = part.last && p + 1 == part.end;
-      add_row(pooler_.kinds[k], p, last, hidden.row<float>(part.first_row + p - part.begin), into, size);
+      add_row(pooler_.kinds[k], p, last, hidden_.row<float>(part.first_row + p - part.begin), into, size);
     }
   }
 }
 
-void TextPooler::finish(const OpContext& ctx, const StepPlan& plan, std::span<const PooledPart> ended,
-                        SequenceStore& sequences, StepResult& result) {
+void TextPooler::finish(const OpContext& ctx, DeviceStream& stream, const StepPlan& plan,
+                        std::span<const PooledPart> ended, SequenceStore& sequences, StepResult& result) {
   const auto count = static_cast<int64_t>(ended.size());
   const Shape shape{count, pooler_.widest()};
-  const TensorView x = make_view(scratch_.as<float>(), DType::kF32, shape);
-  const TensorView other =
-      make_view(scratch_.as<float>() + kVectorsAtOnce * pooler_.widest(), DType::kF32, shape);
+  const size_t bytes = static_cast<size_t>(shape.numel()) * sizeof(float);
+  const TensorView x = make_view(vectors_.device(), DType::kF32, shape);
+  const TensorView other = make_view(vectors_.device() + bytes, DType::kF32, shape);
+  auto* sums = reinterpret_cast<float*>(vectors_.host());
   const auto seq_of = [&](int64_t i) {
     return plan.scheduled[static_cast<size_t>(ended[static_cast<size_t>(i)].scheduled)].seq;
   };
@@ -119,11 +133,15 @@ void TextPooler::finish(const OpContext& ctx, const StepPlan& plan, std::span<co
     for (size_t k = 0; k < pooler_.kinds.size(); ++k) {
       const double by = divisor(pooler_.kinds[k], ended[static_cast<size_t>(i)].end);
       const float* from = record.pooled.data() + static_cast<int64_t>(k) * size;
-      float* to = x.row<float>(i) + static_cast<int64_t>(k) * size;
+      float* to = sums + i * pooler_.widest() + static_cast<int64_t>(k) * size;
       for (int64_t d = 0; d < size; ++d) to[d] = static_cast<float>(from[d] / by);
     }
   }
-  const TensorView out = apply(OpRunner{ops_, ctx}, pooler_, x, other);
+  vectors_.copy_to_device(stream, bytes);
+  TensorView out = apply(OpRunner{ops_, ctx}, pooler_, x, other);
+  vectors_.copy_to_host(stream, 2 * bytes);
+  stream.synchronize(stream.record());
+  out.data = vectors_.host() + (out.as<std::byte>() - vectors_.device());
   for (int64_t i = 0; i < count; ++i) {
     PooledVector vector;
     vector.seq = seq_of(i);

@@ -9,6 +9,7 @@
 
 #include "base/thread_pool.h"
 #include "contract/step_result.h"
+#include "device/mirrored_buffer.h"
 #include "exec/batch_builder.h"
 #include "exec/sequence_store.h"
 #include "models/model.h"
@@ -18,24 +19,28 @@ namespace quire {
 
 class TextPooler {
  public:
-  // Requires model.pooler().
-  TextPooler(const Model& model, const OpTable& ops);
+  // Requires model.pooler(). The device outlives the pooler.
+  TextPooler(const Model& model, Device& device, const OpTable& ops, int64_t max_tokens);
 
-  // hidden: result of Model::forward() for the batch of `parts`. Appends the vectors of prompts that end in
-  // this step, or failures if a vector has NaN or infinity.
-  void take(const OpContext& ctx, ThreadPool& pool, const StepPlan& plan, std::span<const PooledPart> parts,
-            SequenceStore& sequences, const TensorView& hidden, StepResult& result);
+  // Copies the result of Model::forward() to memory of the host, where take() adds it up.
+  void submit_copy(const TensorView& hidden, DeviceStream& stream);
+  // parts: of the batch whose hidden states have been copied. Appends the vectors of prompts that end in this
+  // step, or failures if a vector has NaN or infinity. Waits for the layers that follow the pooling.
+  void take(const OpContext& ctx, ThreadPool& pool, DeviceStream& stream, const StepPlan& plan,
+            std::span<const PooledPart> parts, SequenceStore& sequences, StepResult& result);
 
   static int64_t workspace_bytes(const Model& model);
 
  private:
-  void add_rows(const PooledPart& part, SequenceRecord& record, const TensorView& hidden) const;
-  void finish(const OpContext& ctx, const StepPlan& plan, std::span<const PooledPart> ended,
-              SequenceStore& sequences, StepResult& result);
+  void add_rows(const PooledPart& part, SequenceRecord& record) const;
+  void finish(const OpContext& ctx, DeviceStream& stream, const StepPlan& plan,
+              std::span<const PooledPart> ended, SequenceStore& sequences, StepResult& result);
 
   const Pooler& pooler_;
   const OpTable& ops_;
-  Buffer scratch_;  // two of [kVectorsAtOnce, widest()]
+  Buffer copied_;           // pinned: the hidden states; empty if the device shares the host's memory
+  TensorView hidden_;       // hidden states of the step, in memory of the host
+  MirroredBuffer vectors_;  // two of [kVectorsAtOnce, widest()]
   std::vector<PooledPart> ended_;
 };
 

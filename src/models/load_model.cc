@@ -159,6 +159,7 @@ std::unique_ptr<Model> Model::load(Checkpoint& checkpoint, const OpTable& ops, c
   if (options.quantization) model->quantization_ = options.quantization->name;
   if (model->weight_cache_) model->weight_cache_->finish();
   decoder.spec = std::move(source.spec);
+  number_step_tables(decoder);
   if (!options.defer_rope_tables) model->make_rope_tables(ctx, max_len);
   return model;
 }

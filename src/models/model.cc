@@ -63,25 +63,26 @@ Buffer Model::allocate(int64_t bytes) const {
   return device_ == nullptr ? Buffer(size) : device_->allocate(size, MemoryKind::kDevice);
 }
 
-int64_t Model::activation_bytes(int64_t max_tokens) const {
-  const auto [data, host] = buffer_sizes(max_tokens);
-  return data + host;
+std::vector<ModelStepTable> Model::step_tables(int32_t block_size) const {
+  return quire::step_tables(*decoder_, block_size);
 }
 
-std::pair<int64_t, int64_t> Model::buffer_sizes(int64_t max_tokens) const {
+int64_t Model::activation_bytes(int64_t max_tokens) const {
   ScratchLayout layout(max_tokens);
   make_scratch(*decoder_, layout);
-  constexpr auto kFloat = static_cast<int64_t>(sizeof(float));
-  return {layout.size().device * kFloat, layout.size().host * kFloat};
+  return layout.size() * static_cast<int64_t>(sizeof(float));
 }
 
 ActivationBuffers Model::make_buffers(int64_t max_tokens) const {
   ActivationBuffers buffers;
-  const auto [data_bytes, host_bytes] = buffer_sizes(max_tokens);
-  buffers.data = allocate(data_bytes);
-  buffers.host = Buffer(static_cast<size_t>(host_bytes));
+  buffers.data = allocate(activation_bytes(max_tokens));
   buffers.max_tokens = max_tokens;
-  ScratchLayout layout(max_tokens, {buffers.data.as<float>(), buffers.host.as<float>()});
+  const auto stream = device_ == nullptr ? nullptr : device_->create_stream();
+  const std::function<void(void*, const void*, size_t)> copy = [&](void* dst, const void* src, size_t bytes) {
+    stream->copy(dst, src, bytes);
+    stream->synchronize(stream->record());
+  };
+  ScratchLayout layout(max_tokens, {buffers.data.as<float>(), stream == nullptr ? nullptr : &copy});
   buffers.scratch = std::make_unique<DecoderScratch>(make_scratch(*decoder_, layout));
   buffers.hidden = buffers.scratch->hidden;
   return buffers;
@@ -97,6 +98,10 @@ void Model::check_batch(const ForwardBatch& batch, const ActivationBuffers& buff
                     batch.slot_mapping.size(), " slots and ", batch.kv.size(),
                     " KV layers does not fit buffers for ", buffers.max_tokens, " tokens and ", num_layers,
                     " layers"));
+  }
+  if (batch.tables.size() != decoder_->first_table.back()) {
+    throw Error(cat("a step has ", batch.tables.size(), " step tables, the model has ",
+                    decoder_->first_table.back()));
   }
   if (state_layers_ &&
       (batch.layer_states.size() != num_layers || batch.states.num_seqs != batch.attention.num_seqs)) {
@@ -128,7 +133,8 @@ void Model::run_layer(const OpContext& ctx, int32_t layer, const ForwardBatch& b
 }
 
 void Model::logits(const OpContext& ctx, const TensorView& hidden, std::span<const int32_t> rows,
-                   ActivationBuffers& buffers, const TensorView& logits, const AdapterRows* adapters) const {
+                   ActivationBuffers& buffers, const TensorView& logits, std::span<const int32_t> device_rows,
+                   const AdapterRows* adapters) const {
   if (rows.empty()) return;
   const OpRunner run = {*ops_, ctx, adapters};
   const auto count = static_cast<int64_t>(rows.size());
@@ -142,7 +148,7 @@ void Model::logits(const OpContext& ctx, const TensorView& hidden, std::span<con
     const DecoderScratch& at = *buffers.scratch;
     const TensorView& unused = hidden.data == at.hidden.data ? at.normed : at.hidden;
     selected = part(unused, count, hidden.row_size());
-    run(ops::GatherRows{.out = selected, .x = hidden, .rows = rows});
+    run(ops::GatherRows{.out = selected, .x = hidden, .rows = device_rows.empty() ? rows : device_rows});
   }
   apply(run, decoder_->lm_head, logits, selected);
   if (spec().logit_scale != 1.0F || spec().logit_softcap != 0.0F) {

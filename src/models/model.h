@@ -19,6 +19,7 @@
 #include "models/pooling_files.h"
 #include "models/weight_cache.h"
 #include "nn/forward_batch.h"
+#include "nn/step_tables.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
 
@@ -80,10 +81,9 @@ struct ActivationBuffers {
   ~ActivationBuffers();
 
   Buffer data;
-  Buffer host;  // what the host reads and writes between ops
   int64_t max_tokens = 0;
   TensorView hidden;  // [max_tokens, hidden_size] float32: the hidden states between layers
-  std::unique_ptr<DecoderScratch> scratch;  // views of data and host
+  std::unique_ptr<DecoderScratch> scratch;  // views of data
 };
 
 // The floating-point type that the configuration of the checkpoint names (of the model before quantization);
@@ -123,6 +123,10 @@ class Model {
   // the first forward pass. The model may support longer sequences than the KV cache can hold.
   void make_rope_tables(const OpContext& ctx, int64_t max_len);
 
+  // The tables that a batch needs (ForwardBatch::tables), with a KV cache of blocks of block_size tokens.
+  // Must not outlive the model.
+  std::vector<ModelStepTable> step_tables(int32_t block_size) const;
+
   ActivationBuffers make_buffers(int64_t max_tokens) const;
   int64_t activation_bytes(int64_t max_tokens) const;
 
@@ -148,10 +152,10 @@ class Model {
   bool pools_all_tokens() const;
 
   // For models that generate: logits[i, :] = lm_head(hidden[rows[i], :]). hidden: the result of forward;
-  // rows: at most max_tokens; logits: [rows.size(), vocab_size] float32; adapters: of the rows of logits, or
-  // null.
+  // rows: at most max_tokens; logits: [rows.size(), vocab_size] float32. device_rows: the rows in memory of
+  // the device; empty = it shares the host's. adapters: of the rows of logits, or null.
   void logits(const OpContext& ctx, const TensorView& hidden, std::span<const int32_t> rows,
-              ActivationBuffers& buffers, const TensorView& logits,
+              ActivationBuffers& buffers, const TensorView& logits, std::span<const int32_t> device_rows = {},
               const AdapterRows* adapters = nullptr) const;
 
  private:
@@ -160,7 +164,6 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   void check_batch(const ForwardBatch& batch, const ActivationBuffers& buffers) const;
-  std::pair<int64_t, int64_t> buffer_sizes(int64_t max_tokens) const;  // bytes of `data` and `host`
 
   Buffer allocate(int64_t bytes) const;  // memory of the device
 

@@ -81,8 +81,10 @@ void ModelTraversal::visit() {
   const AttentionSpec* attention = attention_of(spec_.layers.front());
   if (spec_.relative && !spec_.relative->vectors)
     visit_relative_bias(*spec_.relative, attention->num_heads, visitor_, m.tables.relative_bias);
-  if (spec_.position == PositionKind::kAlibi)
-    m.tables.alibi_slopes = alibi_slopes(attention->num_heads, spec_.alibi_max_bias, spec_.alibi_scale);
+  if (spec_.position == PositionKind::kAlibi) {
+    visit_values(visitor_, alibi_slopes(attention->num_heads, spec_.alibi_max_bias, spec_.alibi_scale),
+                 m.tables.alibi_slopes);
+  }
   layers();
 }
 

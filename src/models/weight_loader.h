@@ -36,6 +36,7 @@ class WeightLoader : public ResolvingVisitor {
   void embedding(const ParamSpec& spec, Embedding& result) override;
   void derived(const DerivedSpec& spec, std::span<Linear> results) override;
   void derived(const DerivedTable& spec, Buffer& result) override;
+  void constant(Buffer& table) override { upload(table); }
   void kv_scales(int32_t layer, std::optional<KvScales>& result) override;
 
   // Returns when all weights are in memory of the device.

@@ -36,8 +36,8 @@ AltUpScratch make_scratch(const AltUpSpec& spec, ScratchLayout& layout) {
   out.scores = layout.matrix(spec.streams);
   out.shares = layout.matrix(int64_t{spec.streams} * spec.streams);
   out.narrow = layout.matrix(spec.rank);
-  out.row_indices = layout.integers<int32_t>(layout.rows() * spec.streams);
-  std::iota(out.row_indices.begin(), out.row_indices.end(), 0);
+  out.row_indices = layout.constants(layout.rows() * spec.streams,
+                                     [](std::span<int32_t> rows) { std::iota(rows.begin(), rows.end(), 0); });
   return out;
 }
 
@@ -157,7 +157,7 @@ void visit(const AltUpSpec& spec, const NormSpec& router_norm, ParamVisitor& vis
   visit_small(alt_up::kModalityRouter, streams, spec.hidden, alt_up.router);
   visit_small(alt_up::kPredictionCoefs, streams * streams, streams, alt_up.predict);
   visit_small(alt_up::kCorrectionCoefs, streams, streams, alt_up.correct);
-  alt_up.correct.weight.bias = filled(streams, 1.0F);
+  visit_filled(visitor, streams, 1.0F, alt_up.correct.weight.bias);
   if (spec.scaled) visit_vector(visitor, replicated(alt_up::kCorrectOutputScale, spec.hidden), alt_up.scale);
 }
 

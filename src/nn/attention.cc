@@ -103,7 +103,7 @@ void attend_heads(const AttentionStep& step, const SparseMask& chosen) {
     const auto* data = step.layer.relative.as<float>();
     const RelativeParams params{
         .scale = spec.params.scale,
-        .buckets = spec.relative->buckets,
+        .buckets = {step.layer.relative_buckets.as<int32_t>(), spec.relative->buckets.size()},
         .num_buckets = spec.relative->num_buckets,
         .bias = tables.relative_bias.as<float>(),
         .keys = data,
@@ -120,7 +120,7 @@ void attend_heads(const AttentionStep& step, const SparseMask& chosen) {
   params.scale *= step.scales.keys;
   params.chosen = chosen;
   params.sinks = step.layer.sinks.as<float>();
-  if (!tables.alibi_slopes.empty()) params.alibi_slopes = tables.alibi_slopes.data();
+  if (tables.alibi_slopes.size() > 0) params.alibi_slopes = tables.alibi_slopes.as<float>();
   step.run(ops::PagedAttention{
       .out = result, .q = step.q, .cache = step.cache, .batch = step.args.batch.attention, .params = params});
 }
@@ -181,7 +181,7 @@ void Attention::forward(const OpRunner& run, const MixerArgs& args) const {
         kv_bytes_per_block(kv.dtype, kv.block_size, kv.num_kv_heads, kv.head_dim, kv.value_dim);
     choose(run, *indexer, *args.tables.rope(spec.index_rope), args.x, args.x, args.batch,
            index_cache(kv, own, indexer->sizes), at.indexer);
-    if (has_choice(indexer->sizes, args.batch.attention)) chosen = at.indexer.chosen;
+    if (has_choice(indexer->sizes, args.batch)) chosen = at.indexer.chosen;
   }
   apply(run, qkv_proj, at.qkv, args.x);
   attend(run, args, at.qkv, at.heads, chosen);
@@ -205,7 +205,7 @@ void Attention::visit_qk_norms(ParamVisitor& visitor) {
     if (spec.qk_norm == QkNorm::kPerHeadWeights) param.out = all;
     if (spec.qk_norm == QkNorm::kPerHeadWeights) param.pieces = heads;
     if (spec.qk_norm_weights) return visit_norm(visitor, param, *result);
-    *result = unit_norm(spec.head_dim, spec.qk_norm_spec.eps);
+    visit_unit_norm(visitor, spec.head_dim, spec.qk_norm_spec.eps, *result);
   };
   visit_one(attention::kQNorm, spec.num_heads, q_norm);
   if (!spec.shares_cache()) visit_one(attention::kKNorm, spec.num_kv_heads, k_norm);
@@ -237,9 +237,10 @@ void Attention::visit(const InputSpec& x, ParamVisitor& visitor) {
   visit_qk_norms(visitor);
   if (spec.sub_norm)
     visit_norm(visitor, attention::kSubNorm, *spec.sub_norm, spec.q_size(), sub_norm.emplace());
-  if (spec.v_norm_eps && own_kv) v_norm = unit_norm(spec.head_dim, *spec.v_norm_eps);
+  if (spec.v_norm_eps && own_kv) visit_unit_norm(visitor, spec.head_dim, *spec.v_norm_eps, v_norm.emplace());
   if (spec.sinks) visit_vector(visitor, replicated(attention::kSinks, spec.num_heads), sinks);
   visitor.kv_scales(own_kv ? x.layer : spec.kv_sharing_layer, kv_scales);
+  if (spec.relative) visit_values(visitor, spec.relative->buckets, relative_buckets);
   if (spec.relative && spec.relative->vectors) visit_relative(x.size, visitor);
   if (spec.indexer) quire::visit(*spec.indexer, spec.qk_norm_spec, x, x, visitor, indexer.emplace());
 }

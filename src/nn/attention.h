@@ -22,6 +22,7 @@ struct Attention final : Mixer {
   std::optional<Norm> v_norm;    // over each value head
   std::optional<Norm> sub_norm;  // over the concatenated heads, before the output projection
   Buffer sinks;                  // float32 [num_heads] or empty
+  Buffer relative_buckets;       // int32: RelativeParams::buckets, or empty
   Buffer relative;  // float32 [2, num_buckets, hidden] or empty: keys and queries of the relative positions
   std::optional<KvScales> kv_scales;
   std::optional<Indexer> indexer;

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -55,7 +57,10 @@ struct CompressedAttention final : Mixer {
   explicit CompressedAttention(const CompressedAttentionSpec& settings) : spec(settings) {}
   void visit(const InputSpec& x, ParamVisitor& visitor) override;
   void forward(const OpRunner& run, const MixerArgs& args) const override;
+  std::vector<StepTable> step_tables(int32_t block_size) const override;
   void count_scratch(ScratchLayout& layout) const override;
+
+  CompressedKeys keys_of(int32_t block_size) const;
 };
 
 struct CompressedScratch {
@@ -71,12 +76,17 @@ struct CompressedScratch {
   TensorView index_query = layout.matrix(int64_t{spec.index.heads} * spec.index.dim);
   TensorView index_key = layout.matrix(spec.index.dim);
   TensorView index_weights = layout.matrix(spec.index.heads);
-  // Computed by the host.
-  std::span<int64_t> slots = layout.host_integers<int64_t>(layout.rows());
-  // The first token of the window that ends at a row.
-  std::span<int32_t> firsts = layout.host_integers<int32_t>(layout.rows());
-  // [num_seqs] lengths of sequences, in cache slots
-  std::span<int32_t> lengths = layout.host_integers<int32_t>(layout.rows());
+};
+
+// The step tables of a layer with compressed keys.
+enum CompressedTable : uint8_t {
+  kFirsts,      // [rows] the first token of the window that ends at a row
+  kLengths,     // [num_seqs] lengths of sequences, in cache slots
+  kTokenSlots,  // [rows] slots of the tokens' own keys
+  kKeySlots,    // [rows] slots of compressed keys; -1 = the row ends no window
+  // [CompressedKeys::slots, rows] the slots for compressed keys of a block that begins at a row; otherwise -1
+  kEmptySlots,
+  kIndexSlots,  // [rows] as kKeySlots, for the keys of the indexer
 };
 
 void CompressedAttention::count_scratch(ScratchLayout& layout) const {
@@ -123,46 +133,26 @@ void compress(const OpRunner& run, const Compressor& compressor, const MixerArgs
                         .batch = args.batch.states,
                         .state = state});
   apply(run, compressor.norm, out, out);
-  std::ranges::transform(args.batch.positions, at.firsts.begin(),
-                         [&](int32_t p) { return std::max(0, p + 1 - compressor.tokens); });
-  rope_trailing(run, *args.rope, out, 1, at.firsts);
-}
-
-// slots[r] = slot(r, block of the row, index of the row in the block), or -1 if wanted(position) is false.
-template <typename Wanted, typename Slot>
-std::span<const int64_t> fill_slots(const ForwardBatch& batch, int32_t block_size, std::span<int64_t> slots,
-                                    Wanted wanted, Slot slot) {
-  for (size_t r = 0; r < batch.positions.size(); ++r) {
-    const int64_t token = batch.slot_mapping[r];
-    slots[r] =
-        token < 0 || !wanted(batch.positions[r]) ? -1 : slot(r, token / block_size, token % block_size);
-  }
-  return slots.first(batch.positions.size());
+  rope_trailing(run, *args.rope, out, 1, args.step_tables[kFirsts].narrow);
 }
 
 // Writes the keys of the tokens, and the compressed keys of the rows that end a window. The slots of
 // compressed keys in a new block are set to zero first, because attention also multiplies slots that it
 // masks.
-void write_keys(const OpRunner& run, const CompressedAttention& attention, const ForwardBatch& batch,
+void write_keys(const OpRunner& run, const CompressedAttention& attention, const MixerArgs& args,
                 const KvCacheView& all_keys, const CompressedKeys& keys, const CompressedScratch& at) {
-  const int64_t all = keys.block_places();
-  const auto write = [&](const TensorView& k, const auto& wanted, const auto& place) {
-    const auto slot = [&](size_t r, int64_t block, int64_t token) { return block * all + place(r, token); };
-    run(ops::KvWrite{.cache = all_keys,
-                     .k = head_view(k, 1),
-                     .slot_mapping = fill_slots(batch, keys.block, at.slots, wanted, slot)});
+  const auto write = [&](const TensorView& k, std::span<const int64_t> slots) {
+    run(ops::KvWrite{.cache = all_keys, .k = head_view(k, 1), .slot_mapping = slots});
   };
-  const auto starts_block = [&](int32_t p) { return p % keys.block == 0; };
-  const bool some_start = std::ranges::any_of(batch.positions, starts_block);
-  for (int64_t i = 0; some_start && i < keys.slots; ++i) {
-    write(same_rows(attention.zeros, at.key.rows(), at.key.row_size()), starts_block,
-          [&](size_t, int64_t) { return i; });
+  const bool some_start =
+      std::ranges::any_of(args.batch.host.positions, [&](int32_t p) { return p % keys.block == 0; });
+  const auto rows = static_cast<size_t>(at.key.rows());
+  for (int32_t i = 0; some_start && i < keys.slots; ++i) {
+    write(same_rows(attention.zeros, at.key.rows(), at.key.row_size()),
+          args.step_tables[kEmptySlots].wide.subspan(static_cast<size_t>(i) * rows, rows));
   }
-  write(
-      at.key, [](int32_t) { return true; }, [&](size_t, int64_t token) { return keys.slots + token; });
-  write(
-      at.compressed, [&](int32_t p) { return (p + 1) % keys.tokens == 0; },
-      [&](size_t r, int64_t) { return keys.place_of_key(batch.positions[r] / keys.tokens) % all; });
+  write(at.key, args.step_tables[kTokenSlots].wide);
+  write(at.compressed, args.step_tables[kKeySlots].wide);
 }
 
 // Stores the keys of the indexer. Returns whether it has selected keys (args.picked); otherwise all are
@@ -174,16 +164,10 @@ bool choose(const OpRunner& run, const CompressedAttention& attention, const Mix
   const IndexerSizes& sizes = attention.spec.index;
   const KvCacheView cache = short_keys(all_keys, keys, sizes);
   compress(run, indexer.keys, args, at.index_key, args.state.recurrence, at);
-  const auto ends = [&](int32_t p) { return (p + 1) % keys.tokens == 0; };
-  const auto slot = [&](size_t, int64_t block, int64_t token) {
-    return block * cache.block_size + token / keys.tokens;
-  };
-  run(ops::KvWrite{.cache = cache,
-                   .k = head_view(at.index_key, 1),
-                   .slot_mapping = fill_slots(batch, keys.block, at.slots, ends, slot)});
+  run(ops::KvWrite{
+      .cache = cache, .k = head_view(at.index_key, 1), .slot_mapping = args.step_tables[kIndexSlots].wide});
   const int64_t all = int64_t{sizes.count} * keys.tokens;
-  if (std::ranges::none_of(batch.attention.seq_lens, [&](int32_t length) { return length > all; }))
-    return false;
+  if (std::ranges::none_of(batch.host.seq_lens, [&](int32_t length) { return length > all; })) return false;
   apply(run, indexer.q_proj, at.index_query, at.query_down);
   rope_trailing(run, *args.rope, at.index_query, sizes.heads, batch.positions);
   apply(run, indexer.weights, at.index_weights, args.x);
@@ -198,20 +182,93 @@ bool choose(const OpRunner& run, const CompressedAttention& attention, const Mix
 }
 
 // The batch with lengths in cache slots instead of tokens.
-AttentionBatch in_places(const AttentionBatch& batch, const CompressedKeys& keys, const SparseMask& chosen,
-                         std::span<int32_t> lengths) {
-  AttentionBatch out = batch;
-  const auto own = lengths.first(static_cast<size_t>(batch.num_seqs));
-  for (size_t s = 0; s < own.size(); ++s) {
-    const int64_t length = keys.place_of_token(batch.seq_lens[s] - 1) + 1;
-    if (length > chosen.stride * 64) {
-      throw Error(cat("internal error: ", batch.seq_lens[s], " tokens take ", length,
-                      " slots of a cache, the scratch is made for ", chosen.stride * 64));
+AttentionBatch in_places(const MixerArgs& args, const CompressedKeys& keys) {
+  for (const int32_t length : args.batch.host.seq_lens) {
+    const int64_t slots = keys.place_of_token(length - 1) + 1;
+    if (slots > args.chosen.stride * 64) {
+      throw Error(cat("internal error: ", length, " tokens take ", slots,
+                      " slots of a cache, the scratch is made for ", args.chosen.stride * 64));
     }
-    own[s] = static_cast<int32_t>(length);
   }
-  out.seq_lens = own;
+  AttentionBatch out = args.batch.attention;
+  out.seq_lens = args.step_tables[kLengths].narrow;
   return out;
+}
+
+CompressedKeys CompressedAttention::keys_of(int32_t block_size) const {
+  const int32_t tokens = spec.compressed_tokens;
+  if (tokens == 0) return {.block = block_size};
+  return {.tokens = tokens, .block = block_size, .slots = compressed_slots(tokens, block_size)};
+}
+
+// slots[r] = slot(position, block of the row, index of the row in the block), or -1 if wanted(position) is
+// false.
+template <typename Wanted, typename Slot>
+void fill_slots(const HostBatch& batch, int32_t block_size, std::span<int64_t> slots, Wanted wanted,
+                Slot slot) {
+  for (size_t r = 0; r < batch.positions.size(); ++r) {
+    const int64_t token = batch.slot_mapping[r];
+    const int32_t position = batch.positions[r];
+    slots[r] = token < 0 || !wanted(position) ? -1 : slot(position, token / block_size, token % block_size);
+  }
+}
+
+// A table of slots of keys, which fill_slots fills.
+template <typename Wanted, typename Slot>
+StepTable slot_table(const std::string& name, const CompressedKeys& keys, Wanted wanted, Slot slot) {
+  return {.name = name,
+          .per_token = 1,
+          .fill_wide = [block = keys.block, wanted, slot](const HostBatch& batch, std::span<int64_t> slots) {
+            fill_slots(batch, block, slots, wanted, slot);
+          }};
+}
+
+std::vector<StepTable> CompressedAttention::step_tables(int32_t block_size) const {
+  if (spec.compressed_tokens == 0) return {};
+  const CompressedKeys keys = keys_of(block_size);
+  const int64_t all = keys.block_places();
+  const auto name = [&](std::string_view of) { return cat("keys of ", keys.tokens, " tokens: ", of); };
+  const auto every = [](int32_t) { return true; };
+  const auto ends = [keys](int32_t p) { return (p + 1) % keys.tokens == 0; };
+  std::vector<StepTable> tables(spec.indexer ? kIndexSlots + 1 : kEmptySlots + 1);
+  tables[kFirsts] = {.name = name("first tokens"),
+                     .per_token = 1,
+                     .fill = [keys](const HostBatch& batch, std::span<int32_t> firsts) {
+                       std::ranges::transform(batch.positions, firsts.begin(),
+                                              [&](int32_t p) { return std::max(0, p + 1 - keys.tokens); });
+                     }};
+  tables[kLengths] = {.name = name("lengths"),
+                      .per_sequence = 1,
+                      .fill = [keys](const HostBatch& batch, std::span<int32_t> lengths) {
+                        std::ranges::transform(batch.seq_lens, lengths.begin(), [&](int32_t length) {
+                          return static_cast<int32_t>(keys.place_of_token(length - 1) + 1);
+                        });
+                      }};
+  tables[kTokenSlots] = slot_table(
+      name("tokens"), keys, every,
+      [keys, all](int32_t, int64_t block, int64_t token) { return block * all + keys.slots + token; });
+  tables[kKeySlots] =
+      slot_table(name("compressed"), keys, ends, [keys, all](int32_t p, int64_t block, int64_t) {
+        return block * all + keys.place_of_key(p / keys.tokens) % all;
+      });
+  tables[kEmptySlots] = {.name = name("empty"),
+                         .per_token = keys.slots,
+                         .fill_wide = [keys, all](const HostBatch& batch, std::span<int64_t> slots) {
+                           const size_t rows = batch.positions.size();
+                           for (int32_t i = 0; i < keys.slots; ++i) {
+                             fill_slots(
+                                 batch, keys.block, slots.subspan(static_cast<size_t>(i) * rows, rows),
+                                 [&](int32_t p) { return p % keys.block == 0; },
+                                 [&](int32_t, int64_t block, int64_t) { return block * all + i; });
+                           }
+                         }};
+  if (spec.indexer) {
+    tables[kIndexSlots] =
+        slot_table(name("indexer"), keys, ends, [keys](int32_t, int64_t block, int64_t token) {
+          return block * (keys.block / keys.tokens) + token / keys.tokens;
+        });
+  }
+  return tables;
 }
 
 void CompressedAttention::forward(const OpRunner& run, const MixerArgs& args) const {
@@ -228,20 +285,16 @@ void CompressedAttention::forward(const OpRunner& run, const MixerArgs& args) co
   apply(run, kv_norm, at.key, at.key);
   rope_trailing(run, rope, at.key, 1, batch.positions);
 
-  CompressedKeys keys = {.block = args.kv.block_size};
-  if (compressor) {
-    keys.tokens = compressor->tokens;
-    keys.slots = compressed_slots(keys.tokens, keys.block);
-  }
+  const CompressedKeys keys = keys_of(args.kv.block_size);
   const KvCacheView all_keys = both_kinds(args.kv, keys);
   // The window applies to the uncompressed keys.
   AttentionParams params{.scale = spec.scale, .window = spec.window, .sinks = sinks.as<float>()};
   AttentionBatch in_slots = batch.attention;
   if (compressor) {
     compress(run, *compressor, args, at.compressed, args.state.inputs, at);
-    write_keys(run, *this, batch, all_keys, keys, at);
+    write_keys(run, *this, args, all_keys, keys, at);
     const bool selected = indexer && choose(run, *this, args, all_keys, keys, at);
-    in_slots = in_places(batch.attention, keys, args.chosen, at.lengths);
+    in_slots = in_places(args, keys);
     run(ops::MarkCompressed{.mask = args.chosen,
                             .batch = batch.attention,
                             .keys = keys,
@@ -282,7 +335,7 @@ void CompressedAttention::visit(const InputSpec& x, ParamVisitor& visitor) {
   visit_one(compressed::kQANorm, spec.q_lora_rank, q_a_norm);
   const ParamSpec q = column_parallel(compressed::kQProj, spec.query(), spec.q_lora_rank, spec.head_dim);
   visit_matrix(visitor, "qkv", with_bias(q, spec.qkv_bias), q_proj);
-  head_norm = unit_norm(spec.head_dim, spec.norm.eps);
+  visit_unit_norm(visitor, spec.head_dim, spec.norm.eps, head_norm);
   visit_matrix(visitor, "linear",
                with_bias(replicated(compressed::kKProj, spec.head_dim, x.size), spec.qkv_bias), kv_proj);
   visit_one(compressed::kKNorm, spec.head_dim, kv_norm);
@@ -300,7 +353,7 @@ void CompressedAttention::visit(const InputSpec& x, ParamVisitor& visitor) {
     visit_compressor(compressed::kIndexKProj, compressed::kIndexKGate, compressed::kIndexKPositionBias,
                      compressed::kIndexKNorm, spec.index.dim, own.keys);
   }
-  zeros = filled(spec.head_dim, 0.0F);
+  visit_filled(visitor, spec.head_dim, 0.0F, zeros);
   o_a_proj.resize(static_cast<size_t>(spec.groups));
   visitor.for_each(Axis::kGroups, spec.groups, [&](int64_t group) {
     const ParamSpec o_a = replicated(compressed::kOAProj, spec.rank, spec.query() / spec.groups);

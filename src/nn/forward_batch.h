@@ -17,6 +17,22 @@ struct LayerState {
   StateView recurrence;  // one matrix per head
 };
 
+// Arrays of a batch in memory of the host, for decisions that depend on them. On a device that shares the
+// host's memory, they are the arrays of the batch.
+struct HostBatch {
+  std::span<const int32_t> token_ids;     // [num_tokens]
+  std::span<const int32_t> positions;     // [num_tokens]
+  std::span<const int64_t> slot_mapping;  // [num_tokens]; of one KV group
+  std::span<const int32_t> seq_lens;      // [num_seqs]
+};
+
+// A step table (nn/step_tables.h); one of the two is empty.
+struct StepTableView {
+  std::span<const int32_t> narrow;
+  std::span<const int64_t> wide;
+};
+
+// The spans are in memory of the device, except for those of `host` and the views per layer.
 struct ForwardBatch {
   std::span<const int32_t> token_ids;         // [num_tokens], each in [0, vocab_size)
   std::span<const int32_t> positions;         // [num_tokens], each in [0, max_model_len)
@@ -27,6 +43,8 @@ struct ForwardBatch {
   StateBatch states;                          // for models with recurrent layers
   std::span<const LayerState> layer_states;   // [num_layers], or empty
   const AdapterRows* adapters = nullptr;      // of all tokens; null = none
+  std::span<const StepTableView> tables;      // as Model::step_tables()
+  HostBatch host;
 
   int64_t num_tokens() const { return static_cast<int64_t>(token_ids.size()); }
 };

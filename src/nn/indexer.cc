@@ -14,9 +14,9 @@ KvCacheView index_cache(const KvCacheView& layer, int64_t offset, const IndexerS
   return keys;
 }
 
-bool has_choice(const IndexerSizes& sizes, const AttentionBatch& batch) {
+bool has_choice(const IndexerSizes& sizes, const ForwardBatch& batch) {
   return sizes.heads > 0 &&
-         std::ranges::any_of(batch.seq_lens, [&](int32_t length) { return length > sizes.tokens(); });
+         std::ranges::any_of(batch.host.seq_lens, [&](int32_t length) { return length > sizes.tokens(); });
 }
 
 void choose(const OpRunner& run, const Indexer& indexer, const Rope& rope, const TensorView& x,
@@ -28,7 +28,7 @@ void choose(const OpRunner& run, const Indexer& indexer, const Rope& rope, const
   apply(run, indexer.key_norm, key, key);
   apply_to_queries(run, rope, head_view(key, 1), batch.positions);
   run(ops::KvWrite{.cache = keys, .k = head_view(key, 1), .slot_mapping = batch.slot_mapping});
-  if (!has_choice(sizes, batch.attention)) return;
+  if (!has_choice(sizes, batch)) return;
   const TensorView query = head_view(scratch.query, sizes.heads);
   apply(run, indexer.query, scratch.query, queries);
   if (indexer.query_norm) apply(run, *indexer.query_norm, query, query);

@@ -36,7 +36,7 @@ struct IndexerScratch {
 KvCacheView index_cache(const KvCacheView& layer, int64_t offset, const IndexerSizes& sizes);
 
 // Returns whether any row has more visible keys than it may attend to.
-bool has_choice(const IndexerSizes& sizes, const AttentionBatch& batch);
+bool has_choice(const IndexerSizes& sizes, const ForwardBatch& batch);
 
 // Stores the keys of x [rows, hidden]. If has_choice(), sets scratch.chosen to the selected keys. queries:
 // input of the query projection.

@@ -61,11 +61,11 @@ void Lightning::visit(const InputSpec& x, ParamVisitor& visitor) {
   visitor.matrix({.label = "state in",
                   .fused = {in_proj_spec(x, 3 * spec.inner(), 3 * dim), g_proj_spec(x, spec.inner(), dim)}},
                  in_proj);
-  dt = filled(spec.heads, 1.0F);
-  decay = filled(spec.heads, 1.0F);
-  D = filled(spec.heads, 0.0F);
-  for (int32_t h = 0; h < spec.heads; ++h)
-    decay.as<float>()[h] = decay_of(h, spec.heads, x.layer, x.num_layers);
+  visit_filled(visitor, spec.heads, 1.0F, dt);
+  visit_filled(visitor, spec.heads, 0.0F, D);
+  std::vector<float> decays;
+  for (int32_t h = 0; h < spec.heads; ++h) decays.push_back(decay_of(h, spec.heads, x.layer, x.num_layers));
+  visit_values(visitor, decays, decay);
   constexpr float kEps =
       1e-6F;  // as in transformers' MiniMaxLightningAttention, regardless of the model's eps
   norm = make_norm(spec.norm, spec.inner());

@@ -64,8 +64,9 @@ void Mamba1::visit(const InputSpec& x, ParamVisitor& visitor) {
                Precision::kFloat32);
   if (spec.norms) {
     const auto visit_one = [&](ParamId id, int64_t size, std::optional<Norm>& norm) {
-      norm = unit_norm(size, spec.norm_eps);
-      if (spec.norm_weights) visit_norm(visitor, replicated(id, size), *norm);
+      norm = Norm{.eps = spec.norm_eps, .size = size};
+      if (spec.norm_weights) return visit_norm(visitor, replicated(id, size), *norm);
+      visit_unit_norm(visitor, size, spec.norm_eps, *norm);
     };
     visit_one(mamba1::kDtNorm, spec.rank, dt_norm);
     visit_one(mamba1::kBNorm, spec.state, b_norm);

@@ -9,14 +9,15 @@
 #include "nn/params.h"
 #include "nn/rope.h"
 #include "nn/scratch.h"
+#include "nn/step_tables.h"
 
 namespace quire {
 
 // Tables that all layers of a model share. Read-only after load.
 struct SharedTables {
-  std::vector<Rope> ropes;          // as ModelSpec::ropes
-  std::vector<float> alibi_slopes;  // [num_heads] or empty
-  Buffer relative_bias;             // float32 [num_heads, buckets] or empty
+  std::vector<Rope> ropes;  // as ModelSpec::ropes
+  Buffer alibi_slopes;      // float32 [num_heads] or empty
+  Buffer relative_bias;     // float32 [num_heads, buckets] or empty
 
   // Null if the index is negative: no rotary embedding.
   const Rope* rope(int32_t index) const { return index < 0 ? nullptr : &ropes[static_cast<size_t>(index)]; }
@@ -32,6 +33,7 @@ struct MixerArgs {
   const ForwardBatch& batch;
   const KvCacheView& kv;
   const LayerState& state;
+  std::span<const StepTableView> step_tables = {};  // as Mixer::step_tables()
   // Keys that sparse attention selected, and compressed keys that an indexer picked; kept from layer to
   // layer.
   SparseMask chosen = {};
@@ -50,6 +52,9 @@ class Mixer {
   virtual void visit(const InputSpec& x, ParamVisitor& visitor) = 0;
   // out = mixer(x) (+ residual). With MixerTraits::overwrites_input, out must not be x.
   virtual void forward(const OpRunner& run, const MixerArgs& args) const = 0;
+  // The step tables that forward() reads, with a KV cache of blocks of block_size tokens. Their number does
+  // not depend on it.
+  virtual std::vector<StepTable> step_tables(int32_t /*block_size*/) const { return {}; }
   // Lays out the scratch memory that forward() needs in MixerArgs::work.
   virtual void count_scratch(ScratchLayout& layout) const = 0;
 };

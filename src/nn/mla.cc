@@ -95,7 +95,7 @@ void Mla::forward(const OpRunner& run, const MixerArgs& args) const {
   cache.values_in_keys = true;
   run(ops::KvWrite{.cache = cache, .k = k, .slot_mapping = args.batch.slot_mapping});
   AttentionParams params{.scale = spec.attention_scale};
-  if (has_choice(spec.index, args.batch.attention)) params.chosen = at.indexer.chosen;
+  if (has_choice(spec.index, args.batch)) params.chosen = at.indexer.chosen;
   run(ops::PagedAttention{.out = head_view(at.heads, heads),
                           .q = q,
                           .cache = cache,

@@ -37,7 +37,7 @@ class ParallelMixer final : public Mixer {
     ScratchLayout of_attention = layout.rest(layout.rows());
     mamba_->count_scratch(of_mamba);
     attention_->count_scratch(of_attention);
-    layout.advance(larger(of_mamba.size(), of_attention.size()));
+    layout.advance(std::max(of_mamba.size(), of_attention.size()));
   }
 
  private:

@@ -22,8 +22,14 @@ void visit_norm(ParamVisitor& visitor, ParamId id, const NormSpec& spec, int64_t
   visit_norm(visitor, with_bias(replicated(id, size), spec.bias), norm);
 }
 
-Norm unit_norm(int64_t size, float eps) {
-  return {.eps = eps, .weight = filled(size, 1.0F), .size = size};
+void visit_filled(ParamVisitor& visitor, int64_t count, float value, Buffer& result) {
+  result = filled(count, value);
+  visitor.constant(result);
+}
+
+void visit_unit_norm(ParamVisitor& visitor, int64_t size, float eps, Norm& norm) {
+  norm = {.eps = eps, .size = size};
+  visit_filled(visitor, size, 1.0F, norm.weight);
 }
 
 Transform each(std::function<float(float)> f) {

@@ -7,6 +7,7 @@
 // Weight matrices are [out, in], as in PyTorch: y = x Wᵀ.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <functional>
@@ -146,6 +147,8 @@ class ParamVisitor {
   virtual void embedding(const ParamSpec& spec, Embedding& result) = 0;  // for lookups only
   virtual void derived(const DerivedSpec& spec, std::span<Linear> results) = 0;
   virtual void derived(const DerivedTable& spec, Buffer& result) = 0;
+  // A table of numbers that does not depend on the checkpoint. It is complete, and used by ops.
+  virtual void constant(Buffer& /*table*/) {}
   // Scales of an 8-bit KV cache, which the checkpoint may have next to the layer's projections.
   virtual void kv_scales(int32_t layer, std::optional<KvScales>& result) = 0;
   // Calls body(i) for i in [0, count). Tensors within the body have the number i, or are part i of a stacked
@@ -169,8 +172,17 @@ void visit_norm(ParamVisitor& visitor, ParamSpec spec, Norm& norm);
 Norm make_norm(const NormSpec& spec, int64_t size);
 // norm = make_norm(spec, size), with the weights and the bias of parameter `id`.
 void visit_norm(ParamVisitor& visitor, ParamId id, const NormSpec& spec, int64_t size, Norm& norm);
-// A norm whose weights are all one; no checkpoint has it.
-Norm unit_norm(int64_t size, float eps);
+// result = a table with these values.
+template <class T>
+void visit_values(ParamVisitor& visitor, const std::vector<T>& values, Buffer& result) {
+  result = Buffer(values.size() * sizeof(T));
+  std::copy(values.begin(), values.end(), result.as<T>());
+  visitor.constant(result);
+}
+// result = a float32 table with the same value everywhere.
+void visit_filled(ParamVisitor& visitor, int64_t count, float value, Buffer& result);
+// norm = a norm whose weights are all one; no checkpoint has it.
+void visit_unit_norm(ParamVisitor& visitor, int64_t size, float eps, Norm& norm);
 
 // Applies f to each stored value.
 Transform each(std::function<float(float)> f);

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <vector>
 
 #include "tensor/tensor.h"
 
@@ -34,21 +37,12 @@ class ColumnParts {
   int64_t end_ = 0;
 };
 
-// Where scratch memory begins. Only ops read and write the device's; the host's is for what the host computes
-// for an op, and for copies of what an op has computed.
+// Where scratch memory begins. Only ops read and write it.
 struct ScratchMemory {
-  float* device = nullptr;
-  float* host = nullptr;
+  float* begin = nullptr;
+  // Copies to it, while it is laid out; null = the host writes to it.
+  const std::function<void(void* dst, const void* src, size_t bytes)>* copy = nullptr;
 };
-
-// Numbers of floats.
-struct ScratchSize {
-  int64_t device = 0;
-  int64_t host = 0;
-};
-inline ScratchSize larger(const ScratchSize& a, const ScratchSize& b) {
-  return {std::max(a.device, b.device), std::max(a.host, b.host)};
-}
 
 // Hands out consecutive areas of scratch memory, each aligned to a cache line. The same code lays out the
 // scratch of a mechanism in a step and, without memory, computes its size before the first step. That code is
@@ -65,54 +59,54 @@ class ScratchLayout {
   explicit ScratchLayout(int64_t rows, const ScratchMemory& memory = {}) : rows_(rows), memory_(memory) {}
 
   int64_t rows() const { return rows_; }
-  const ScratchSize& size() const { return size_; }  // so far
+  int64_t size() const { return size_; }  // floats so far
 
   // float32 [rows, columns]; an empty view if there are no columns.
   TensorView matrix(int64_t columns) { return matrix(rows_, columns); }
   TensorView matrix(int64_t rows, int64_t columns) {
-    float* begin = take(memory_.device, size_.device, rows * columns);
+    float* begin = take(rows * columns);
     return begin == nullptr || columns == 0 ? TensorView{}
                                             : make_view(begin, DType::kF32, Shape{rows, columns});
   }
   template <class Integer>
   std::span<Integer> integers(int64_t count) {
-    return take_integers<Integer>(memory_.device, size_.device, count);
+    static_assert(sizeof(Integer) % sizeof(float) == 0);
+    float* begin = take(count * static_cast<int64_t>(sizeof(Integer) / sizeof(float)));
+    if (begin == nullptr) return {};
+    return {reinterpret_cast<Integer*>(begin), static_cast<size_t>(count)};
   }
-  template <class Integer>
-  std::span<Integer> host_integers(int64_t count) {
-    return take_integers<Integer>(memory_.host, size_.host, count);
+  // Integers that never change: fill(values) sets them when the memory is laid out.
+  template <class Fill>
+  std::span<int32_t> constants(int64_t count, const Fill& fill) {
+    const std::span<int32_t> device = integers<int32_t>(count);
+    if (device.empty()) return device;
+    std::vector<int32_t> values(device.size());
+    fill(std::span(values));
+    if (memory_.copy != nullptr) {
+      (*memory_.copy)(device.data(), values.data(), device.size_bytes());
+    } else {
+      std::ranges::copy(values, device.begin());
+    }
+    return device;
   }
 
   // A layout with another number of rows that begins where this one ends. Mechanisms that never need their
   // scratch at the same time share memory this way; advance() past the largest one afterwards.
   ScratchLayout rest(int64_t rows) const { return ScratchLayout(rows, end()); }
-  void advance(const ScratchSize& size) {
-    take(memory_.device, size_.device, size.device);
-    take(memory_.host, size_.host, size.host);
-  }
-  ScratchMemory end() const {
-    if (memory_.device == nullptr) return {};
-    return {memory_.device + size_.device, memory_.host + size_.host};
-  }
+  void advance(int64_t size) { take(size); }
+  ScratchMemory end() const { return {memory_.begin == nullptr ? nullptr : memory_.begin + size_}; }
 
  private:
-  static float* take(float* memory, int64_t& size, int64_t floats) {
+  float* take(int64_t floats) {
     constexpr int64_t kLine = 16;  // floats per cache line
-    float* begin = memory == nullptr ? nullptr : memory + size;
-    size += (floats + kLine - 1) / kLine * kLine;
+    float* begin = memory_.begin == nullptr ? nullptr : memory_.begin + size_;
+    size_ += (floats + kLine - 1) / kLine * kLine;
     return begin;
-  }
-  template <class Integer>
-  static std::span<Integer> take_integers(float* memory, int64_t& size, int64_t count) {
-    static_assert(sizeof(Integer) % sizeof(float) == 0);
-    float* begin = take(memory, size, count * static_cast<int64_t>(sizeof(Integer) / sizeof(float)));
-    if (begin == nullptr) return {};
-    return {reinterpret_cast<Integer*>(begin), static_cast<size_t>(count)};
   }
 
   int64_t rows_;
   ScratchMemory memory_;
-  ScratchSize size_;
+  int64_t size_ = 0;
 };
 
 }  // namespace quire

@@ -44,7 +44,7 @@ std::shared_ptr<SharedBlock> make_shared_block(const AttentionSpec& spec) {
 void count_scratch(const SharedBlock& block, const BlockUse& use, int64_t mlp_rows, ScratchLayout& layout) {
   const BlockScratch at{block, use, mlp_rows, layout};
   layout = at.layout;
-  layout.advance(larger(at.of_attention.size(), at.of_mlp.size()));
+  layout.advance(std::max(at.of_attention.size(), at.of_mlp.size()));
 }
 
 void add(const OpRunner& run, const Adapter& adapter, const TensorView& out, const TensorView& x,

@@ -7,19 +7,15 @@
 namespace quire {
 namespace {
 
-void fill_places(const StreamScratch& at, int64_t rows) {
-  const int64_t s = at.streams;
-  std::iota(at.own.begin(), at.own.end(), 0);
-  int64_t next = 0;
+// For each stream of each row, the rows that its mixture reads: the `s` streams of the row, whose first one
+// is row `streams` of the memory, and then the output of the layer, of which row 0 is row `outputs`.
+void fill_row_indices(std::span<int32_t> indices, int64_t s, int64_t streams, int64_t outputs) {
+  const auto rows = static_cast<int64_t>(indices.size()) / (s * (s + 1));
+  size_t next = 0;
   for (int64_t i = 0; i < rows * s; ++i) {
     const int64_t row = i / s;
-    at.repeated[static_cast<size_t>(i)] = static_cast<int32_t>(row);
-    for (int64_t j = 0; j < s; ++j, ++next) {
-      at.of_first[static_cast<size_t>(next)] = static_cast<int32_t>(row * s + j);
-      at.of_second[static_cast<size_t>(next)] = static_cast<int32_t>(rows + row * s + j);
-    }
-    at.of_first[static_cast<size_t>(next)] = static_cast<int32_t>(rows * s + row);
-    at.of_second[static_cast<size_t>(next++)] = static_cast<int32_t>(row);
+    for (int64_t j = 0; j < s; ++j) indices[next++] = static_cast<int32_t>(streams + row * s + j);
+    indices[next++] = static_cast<int32_t>(outputs + row);
   }
 }
 
@@ -43,10 +39,15 @@ StreamScratch make_scratch(const StreamSpec& spec, ScratchLayout& layout) {
   out.scores = layout.matrix(spec.scores());
   out.in = layout.matrix(s);
   out.out = layout.matrix(s * (s + 1));
-  out.own = layout.integers<int32_t>(rows * s);
-  out.repeated = layout.integers<int32_t>(rows * s);
-  out.of_first = layout.integers<int32_t>(rows * s * (s + 1));
-  out.of_second = layout.integers<int32_t>(rows * s * (s + 1));
+  out.own = layout.constants(rows * s, [](std::span<int32_t> own) { std::iota(own.begin(), own.end(), 0); });
+  out.repeated = layout.constants(rows * s, [&](std::span<int32_t> repeated) {
+    for (size_t i = 0; i < repeated.size(); ++i) repeated[i] = static_cast<int32_t>(i) / spec.streams;
+  });
+  const int64_t num_indices = rows * s * (s + 1);
+  out.of_first = layout.constants(
+      num_indices, [&](std::span<int32_t> indices) { fill_row_indices(indices, s, 0, rows * s); });
+  out.of_second = layout.constants(
+      num_indices, [&](std::span<int32_t> indices) { fill_row_indices(indices, s, rows, 0); });
   if (all.data == nullptr) return out;
   const auto part = [&](int64_t first, int64_t count) {
     return make_view(all.as<float>() + first * spec.hidden, DType::kF32, Shape{count, spec.hidden});
@@ -54,7 +55,6 @@ StreamScratch make_scratch(const StreamSpec& spec, ScratchLayout& layout) {
   out.first = part(0, rows * s);
   out.hidden = part(rows * s, rows);
   out.second = part(rows * (s + 1), rows * s);
-  fill_places(out, rows);
   return out;
 }
 
@@ -101,7 +101,7 @@ void visit(const StreamSpec& spec, const HyperConnectionParams& params, float ep
            HyperConnections& mix) {
   const int64_t all = spec.streams * spec.hidden;
   const int64_t scores = params.head ? spec.streams : spec.scores();
-  mix.norm = unit_norm(all, eps);
+  visit_unit_norm(visitor, all, eps, mix.norm);
   visit_matrix(visitor, "linear", replicated(params.fn, scores, all), mix.scores, Precision::kFloat32);
   visit_vector(visitor, replicated(params.base, scores), mix.base);
   visit_vector(visitor, replicated(params.scale, params.head ? 1 : 3), mix.scale);

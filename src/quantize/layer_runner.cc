@@ -86,7 +86,7 @@ LayerRunner::LayerRunner(Checkpoint& checkpoint, ThreadPool& pool, std::vector<s
   workspace_ = Buffer(
       ops_->workspace_bytes(longest_, limits.slots, limits.num_heads, limits.head_dim, pool_.num_threads()));
   const OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
-  for_windows(true, [&](const ForwardBatch& batch) { model->embed(ctx, batch, buffers_); });
+  for_windows(*model, true, [&](const ForwardBatch& batch) { model->embed(ctx, batch, buffers_); });
   // Looking up rows loaded whole pages of the embedding.
   model.reset();
   for (const std::string& name : checkpoint_.names()) checkpoint_.release(name);
@@ -102,7 +102,8 @@ std::unique_ptr<Model> LayerRunner::load(const ModelPart& part, OpProfile* watch
 }
 
 template <typename Run>
-void LayerRunner::for_windows(bool keep, Run run) {
+void LayerRunner::for_windows(const Model& model, bool keep, Run run) {
+  HostStepTables tables(model.step_tables(kBlockSize));
   std::vector<int32_t> blocks(static_cast<size_t>((longest_ + kBlockSize - 1) / kBlockSize));
   std::iota(blocks.begin(), blocks.end(), 0);
   std::vector<int32_t> positions(static_cast<size_t>(longest_));
@@ -139,6 +140,8 @@ void LayerRunner::for_windows(bool keep, Run run) {
     batch.slot_mapping = std::span(slots).first(n);
     batch.attention = {1, bounds, length, table, std::span(blocks).first(static_cast<size_t>(table[1]))};
     batch.kv = kv;
+    batch.host = {batch.token_ids, batch.positions, batch.slot_mapping, length};
+    batch.tables = tables.fill(batch.host);
     if (!token_types.empty()) batch.token_types = std::span(token_types).first(n);
     if (!layer_states.empty()) {
       batch.states = {1, bounds, first_position, state_blocks, static_cast<int32_t>(state_blocks.size())};
@@ -174,7 +177,8 @@ std::vector<InputStats> LayerRunner::observe(int32_t layer, const std::set<std::
   });
   OpContext ctx{&pool_, {workspace_.data(), workspace_.size()}};
   ctx.profile = &watch;
-  for_windows(false, [&](const ForwardBatch& batch) { model->run_layer(ctx, layer, batch, buffers_); });
+  for_windows(*model, false,
+              [&](const ForwardBatch& batch) { model->run_layer(ctx, layer, batch, buffers_); });
   std::vector<InputStats> all;
   for (auto& [data, stats] : seen) all.push_back(std::move(stats));
   return all;
@@ -186,7 +190,7 @@ KvLimits LayerRunner::advance(int32_t layer) {
   buffers_ = model->make_buffers(longest_);
   std::fill_n(cache_.data(), cache_.size(), std::byte{0});
   KvLimits limits;
-  for_windows(true, [&](const ForwardBatch& batch) {
+  for_windows(*model, true, [&](const ForwardBatch& batch) {
     model->run_layer(ctx, layer, batch, buffers_);
     // A block contains the keys of the layer, its values, and the keys of the indexer, if it has one.
     const KvCacheView& kv = batch.kv[static_cast<size_t>(layer)];

@@ -61,7 +61,7 @@ class LayerRunner {
   // Calls run(batch) for each window with its hidden states in buffers_. keep: stores the resulting hidden
   // states.
   template <typename Run>
-  void for_windows(bool keep, Run run);
+  void for_windows(const Model& model, bool keep, Run run);
 
   Checkpoint& checkpoint_;
   ThreadPool& pool_;

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <numbers>
+#include <string>
+#include <string_view>
+#include <utility>
 
 #include "nn/pooler.h"
 
@@ -18,6 +21,7 @@ struct LayerStep {
   const KvCacheView& kv;
   const LayerState& state;
   const DecoderScratch& at;
+  std::span<const StepTableView> tables;
 
   MixerArgs mixer_args(const TensorView& out, const TensorView& x, const TensorView& residual) const {
     return {.out = out,
@@ -28,6 +32,7 @@ struct LayerStep {
             .batch = batch,
             .kv = kv,
             .state = state,
+            .step_tables = tables,
             .chosen = at.chosen,
             .picked = at.picked,
             .work = at.work};
@@ -148,24 +153,24 @@ void add_per_layer_input(const LayerStep& step, size_t index) {
   }
 }
 
-// The tokens whose embeddings are used.
-std::span<const int32_t> embedded_ids(const ModelSpec& spec, std::span<const int32_t> ids,
-                                      const DecoderScratch& at) {
-  if (at.embedded_ids.empty()) return ids;
-  std::ranges::transform(ids, at.embedded_ids.begin(), [&](int32_t id) {
-    return std::ranges::find(spec.placeholder_ids, id) == spec.placeholder_ids.end() ? id : spec.pad_token_id;
-  });
-  return at.embedded_ids.first(ids.size());
+// The layers that layer `index` has its weights, and its keys and values, from.
+struct LayerSources {
+  size_t weights;
+  size_t cache;
+};
+LayerSources sources_of(const LayerSpec& layer, size_t index) {
+  const int32_t sharing = kv_sharing_layer(layer);
+  return {layer.weight_sharing_layer < 0 ? index : static_cast<size_t>(layer.weight_sharing_layer),
+          sharing < 0 ? index : static_cast<size_t>(sharing)};
 }
 
-// The tokens whose per-layer embeddings are used.
-std::span<const int32_t> per_layer_ids(const ModelSpec& spec, std::span<const int32_t> ids,
-                                       const DecoderScratch& at) {
-  if (at.per_layer_input_ids.empty()) return ids;
-  const int64_t vocab_size = spec.per_layer_input->vocab_size;
-  std::ranges::transform(ids, at.per_layer_input_ids.begin(),
-                         [&](int32_t id) { return id < vocab_size ? id : 0; });
-  return at.per_layer_input_ids.first(ids.size());
+// The token whose embedding is used.
+int32_t embedded_id(const ModelSpec& spec, int32_t id) {
+  return std::ranges::find(spec.placeholder_ids, id) == spec.placeholder_ids.end() ? id : spec.pad_token_id;
+}
+
+bool has_placeholders(const ModelSpec& spec) {
+  return !spec.placeholder_ids.empty();
 }
 
 // Whether some tokens use the per-layer embeddings of token 0.
@@ -208,9 +213,9 @@ void add_masks(const Decoder& decoder, ScratchLayout& layout, DecoderScratch& ou
   if (compressed) out.picked = make_mask(decoder.max_model_len, 1, layout);
 }
 
-ScratchSize work_size(const Decoder& decoder, int64_t rows) {
+int64_t work_size(const Decoder& decoder, int64_t rows) {
   const int64_t mlp_rows = std::min(rows, kMlpRows);
-  ScratchSize size;
+  int64_t size = 0;
   for (const DecoderLayer& layer : decoder.layers) {
     ScratchLayout mixer(rows);
     ScratchLayout feed_forward(mlp_rows);
@@ -219,7 +224,7 @@ ScratchSize work_size(const Decoder& decoder, int64_t rows) {
     if (layer.feed_forward) layer.feed_forward->count_scratch(decoder.spec.hidden_size, feed_forward);
     if (layer.shared_block)
       count_scratch(*layer.shared_block->block, layer.shared_block->use, mlp_rows, block);
-    size = larger(larger(size, mixer.size()), larger(feed_forward.size(), block.size()));
+    size = std::max({size, mixer.size(), feed_forward.size(), block.size()});
   }
   return size;
 }
@@ -228,6 +233,48 @@ ScratchSize work_size(const Decoder& decoder, int64_t rows) {
 
 Decoder::Decoder() = default;
 Decoder::~Decoder() = default;
+
+std::vector<ModelStepTable> step_tables(const Decoder& decoder, int32_t block_size) {
+  const ModelSpec& spec = decoder.spec;
+  std::vector<ModelStepTable> tables;
+  const auto add_ids = [&](std::string_view name, const auto& id_of) {
+    tables.push_back({0,
+                      {.name = std::string(name),
+                       .per_token = 1,
+                       .fill = [id_of](const HostBatch& batch, std::span<int32_t> ids) {
+                         std::ranges::transform(batch.token_ids, ids.begin(), id_of);
+                       }}});
+  };
+  if (has_placeholders(spec))
+    add_ids("embedded tokens", [&spec](int32_t id) { return embedded_id(spec, id); });
+  if (has_common_inputs(spec)) {
+    add_ids("tokens of per-layer inputs", [&spec](int32_t id) {
+      const int32_t embedded = embedded_id(spec, id);
+      return embedded < spec.per_layer_input->vocab_size ? embedded : 0;
+    });
+  }
+  for (size_t i = 0; i < decoder.layers.size(); ++i) {
+    const auto [weights, cache] = sources_of(spec.layers[i], i);
+    const DecoderLayer& layer = decoder.layers[weights];
+    if (!layer.mixer) continue;
+    for (StepTable& table : layer.mixer->step_tables(block_size))
+      tables.push_back({static_cast<int32_t>(cache), std::move(table)});
+  }
+  return tables;
+}
+
+void number_step_tables(Decoder& decoder) {
+  constexpr int32_t kAnyBlockSize = 16;
+  const ModelSpec& spec = decoder.spec;
+  size_t next = (has_placeholders(spec) ? 1 : 0) + (has_common_inputs(spec) ? 1 : 0);
+  decoder.first_table = {next};
+  for (size_t i = 0; i < spec.layers.size(); ++i) {
+    const DecoderLayer* layer =
+        i < decoder.layers.size() ? &decoder.layers[sources_of(spec.layers[i], i).weights] : nullptr;
+    if (layer != nullptr && layer->mixer) next += layer->mixer->step_tables(kAnyBlockSize).size();
+    decoder.first_table.push_back(next);
+  }
+}
 
 DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
   const ModelSpec& spec = decoder.spec;
@@ -251,8 +298,6 @@ DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout) {
     out.per_layer_inputs = layout.matrix(2 * inputs);
     out.per_layer_projection = layout.matrix(inputs);
   }
-  if (has_common_inputs(spec)) out.per_layer_input_ids = layout.host_integers<int32_t>(layout.rows());
-  if (!spec.placeholder_ids.empty()) out.embedded_ids = layout.host_integers<int32_t>(layout.rows());
   if (spec.alt_up) out.alt_up = make_scratch(*spec.alt_up, layout);
   add_masks(decoder, layout, out);
   out.work = layout.end();
@@ -276,8 +321,11 @@ DecoderScratch DecoderScratch::first(int64_t rows) const {
 void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batch, const DecoderScratch& at) {
   const ModelSpec& spec = decoder.spec;
   const bool narrow = spec.project_embedding_sum;
-  const std::span<const int32_t> token_ids = embedded_ids(spec, batch.token_ids, at);
-  const std::span<const int32_t> per_layer_token_ids = per_layer_ids(spec, token_ids, at);
+  // As step_tables() orders them.
+  const std::span<const int32_t> token_ids =
+      has_placeholders(spec) ? batch.tables[0].narrow : batch.token_ids;
+  const std::span<const int32_t> per_layer_token_ids =
+      has_common_inputs(spec) ? batch.tables[has_placeholders(spec) ? 1 : 0].narrow : token_ids;
   const int64_t size = embedding_size_of(spec);
   const TensorView sum = narrow ? column_slice(at.normed, 0, size) : at.hidden;
   const TensorView added = narrow ? column_slice(at.hidden, 0, size) : at.normed;
@@ -310,15 +358,14 @@ void embed(const OpRunner& run, const Decoder& decoder, const ForwardBatch& batc
 
 void run_layer(const OpRunner& run, const Decoder& decoder, size_t index, const ForwardBatch& batch,
                const KvGroupBatches& groups, const DecoderScratch& at) {
-  const LayerSpec& own = decoder.spec.layers[index];
-  const size_t weights = own.weight_sharing_layer < 0 ? index : static_cast<size_t>(own.weight_sharing_layer);
-  const int32_t sharing = kv_sharing_layer(own);
-  const size_t cache = sharing < 0 ? index : static_cast<size_t>(sharing);
+  const auto [weights, cache] = sources_of(decoder.spec.layers[index], index);
   const DecoderLayer& layer = decoder.layers[weights];
   const LayerState state = batch.layer_states.empty() ? LayerState{} : batch.layer_states[index];
   const ForwardBatch of_group = groups.select(batch, cache);
   const Rope* rope = decoder.tables.rope(decoder.spec.layers[weights].rope);
-  const LayerStep step{run, decoder, layer, rope, of_group, batch.kv[cache], state, at};
+  const auto tables = batch.tables.subspan(decoder.first_table[index],
+                                           decoder.first_table[index + 1] - decoder.first_table[index]);
+  const LayerStep step{run, decoder, layer, rope, of_group, batch.kv[cache], state, at, tables};
   if (layer.alt_up) predict(run, *layer.alt_up, at.hidden, at.normed, at.alt_up);
   if (decoder.spec.streams) {
     run_streams(step);

@@ -69,6 +69,8 @@ struct Decoder {
   std::optional<HyperConnections> final_streams;
   SharedTables tables;
   std::vector<DecoderLayer> layers;
+  // [num_layers + 1] the first step table of each layer; those of the embeddings come before.
+  std::vector<size_t> first_table;
   std::optional<Norm> final_norm;
   std::optional<OutputHead> output_head;
   Linear lm_head;                  // also the embedding if they are tied
@@ -88,9 +90,6 @@ struct DecoderScratch {
   TensorView branch;                // [rows, hidden_size]; if two branches exist at once
   TensorView per_layer_inputs;      // [rows, num_layers * 2 * size]; per-layer inputs
   TensorView per_layer_projection;  // [rows, num_layers * size]
-  // Host memory, written before the first op of a step.
-  std::span<int32_t> per_layer_input_ids;  // [rows]; if not all tokens have an input of their own
-  std::span<int32_t> embedded_ids;         // [rows]; if the model has placeholder tokens
   AltUpScratch alt_up;
   StreamScratch streams;  // hidden is part of it
   // Keys that sparse attention selected, and compressed keys that an indexer picked; kept from layer to
@@ -102,6 +101,11 @@ struct DecoderScratch {
   // Views of the first `rows` rows. Parts that get the number of rows as an argument do not change.
   DecoderScratch first(int64_t rows) const;
 };
+// The step tables of the embeddings, then those of each layer, with a KV cache of blocks of block_size
+// tokens. Refers to the decoder.
+std::vector<ModelStepTable> step_tables(const Decoder& decoder, int32_t block_size);
+// Sets Decoder::first_table, when all layers have been loaded.
+void number_step_tables(Decoder& decoder);
 // Lays out everything for steps of layout.rows() tokens.
 DecoderScratch make_scratch(const Decoder& decoder, ScratchLayout& layout);
 

@@ -54,6 +54,9 @@ TEST(Memory, AStepAllocatesNothing) {
       layer_states.push_back(layout.view(l, states.data(), state_bytes(spec)));
     batch.states = {1, cu, first, state_block, 1};
     batch.layer_states = layer_states;
+    batch.host = {tokens, positions, slots, lens};
+    HostStepTables tables(loaded.model->step_tables(4));
+    batch.tables = tables.fill(batch.host);
     const AttentionLimits limits = attention_limits(spec, 8);
     Buffer workspace(reference_ops().workspace_bytes(8, limits.slots, limits.num_heads, limits.head_dim, 1));
     const OpContext ctx{nullptr, {workspace.data(), workspace.size()}};

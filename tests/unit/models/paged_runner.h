@@ -33,7 +33,10 @@ struct RunnerOptions {
 class PagedRunner {
  public:
   PagedRunner(const Model& model, const OpTable& ops, ThreadPool* pool, const RunnerOptions& options)
-      : model_(model), options_(options), buffers_(model.make_buffers(options.max_tokens)) {
+      : model_(model),
+        options_(options),
+        buffers_(model.make_buffers(options.max_tokens)),
+        tables_(model.step_tables(options.block_size)) {
     const ModelSpec& spec = model.spec();
     const int64_t num_blocks = (options.max_seq_len + options.block_size - 1) / options.block_size;
     int64_t layer_bytes = 0;
@@ -151,6 +154,8 @@ class PagedRunner {
     batch.kv = kv_;
     batch.states = {1, cu, first, state_blocks_, static_cast<int32_t>(state_blocks_.size())};
     batch.layer_states = states_;
+    batch.host = {tokens, positions, slots, lens};
+    batch.tables = tables_.fill(batch.host);
     std::optional<ClosedMemory> closed;
     if (options_.guarded) closed.emplace(memory_);
     return model_.forward(ctx_, batch, buffers_);
@@ -159,6 +164,7 @@ class PagedRunner {
   const Model& model_;
   RunnerOptions options_;
   ActivationBuffers buffers_;
+  HostStepTables tables_;
   Buffer pool_;
   std::vector<KvCacheView> kv_;
   std::vector<int32_t> blocks_;

@@ -100,11 +100,9 @@ class GivenWeights : public ParamVisitor {
 
 // Scratch memory of a given size, of NaN.
 struct OwnScratch {
-  explicit OwnScratch(const ScratchSize& size)
-      : device(static_cast<size_t>(size.device), NAN), host(static_cast<size_t>(size.host), NAN) {}
-  ScratchMemory memory() { return {device.data(), host.data()}; }
-  std::vector<float> device;
-  std::vector<float> host;
+  explicit OwnScratch(int64_t size) : floats(static_cast<size_t>(size), NAN) {}
+  ScratchMemory memory() { return {floats.data()}; }
+  std::vector<float> floats;
 };
 
 // Runs a mixer with scratch memory of its own; `out` is the residual too.
