@@ -79,6 +79,7 @@ void read_prompt_dict(nb::handle object, size_t index, PromptInput& prompt) {
   }
   if (dict.contains("cache_salt") && !nb::object(dict["cache_salt"]).is_none())
     prompt.cache_salt = to_text(dict["cache_salt"]);
+  if (dict.contains("lora")) prompt.lora = to_text(dict["lora"]);
 }
 
 const char* exception_name(ErrorKind kind) {
@@ -221,6 +222,9 @@ const std::map<std::string, OptionField>& option_fields() {
       {"tpot_slo", &EngineOptions::tpot_slo},
       {"max_num_queued_requests", &EngineOptions::max_num_queued_requests},
       {"max_logprobs", &EngineOptions::max_logprobs},
+      {"enable_lora", &EngineOptions::enable_lora},
+      {"max_lora_rank", &EngineOptions::max_lora_rank},
+      {"lora_memory", &EngineOptions::lora_memory},
       {"device", &EngineOptions::device},
       {"profile", &EngineOptions::profile},
       {"threads", &EngineOptions::threads},

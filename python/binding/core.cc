@@ -95,6 +95,7 @@ void Batch::submit(std::vector<PromptInput> prompts, const std::vector<SharedSam
     requests[i].prompt_token_ids = std::move(prompts[i].ids);
     requests[i].sampling = params.size() == 1 ? params.front() : params[i];
     requests[i].cache_salt = std::move(prompts[i].cache_salt);
+    requests[i].adapter_name = std::move(prompts[i].lora);
   }
   submit_all(engine, std::move(requests), priorities, sink);
 }
@@ -114,6 +115,7 @@ void Batch::submit_pooling(std::vector<PromptInput> prompts, const std::vector<P
     requests[i].prompt_token_ids = std::move(prompts[i].ids);
     requests[i].sampling = sampling;
     requests[i].cache_salt = std::move(prompts[i].cache_salt);
+    requests[i].adapter_name = std::move(prompts[i].lora);
     requests[i].pooling = PoolingRequest{params.size() == 1 ? params.front() : params[i],
                                          prompts[i].second_text, info.pools_all_tokens};
   }

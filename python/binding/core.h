@@ -61,6 +61,7 @@ struct PromptInput {
   std::string text;
   std::vector<TokenId> ids;
   std::string cache_salt;
+  std::string lora;  // Request::adapter_name
   bool has_ids = false;
   int32_t second_text = 0;  // PoolingRequest::second_text
 };

@@ -88,6 +88,17 @@ class PyEngine {
   nb::object token_text(TokenId token) { return texts_.get(engine()->tokenizer(), token); }
   nb::dict info() const;
   nb::dict stats() const;
+  // Replaces an adapter of that name.
+  void load_lora(const std::string& name, const std::string& path) const {
+    const auto held = engine();
+    const GilRelease released;
+    if (const Status loaded = held->load_adapter({name, path}, true); !loaded.ok())
+      throw RequestError(loaded.failure().kind, loaded.failure().message);
+  }
+  void unload_lora(const std::string& name) const {
+    if (const Status unloaded = engine()->unload_adapter(name); !unloaded.ok())
+      throw RequestError(unloaded.failure().kind, unloaded.failure().message);
+  }
   bool reset_prefix_cache() const {
     const auto held = engine();
     const GilRelease released;
@@ -406,6 +417,8 @@ void bind_engine(nb::module_& m) {
   cls.def("default_sampling",
           [](const PyEngine& self) { return from_sampling_params(self.engine()->default_sampling()); });
   cls.def("reset_prefix_cache", &PyEngine::reset_prefix_cache);
+  cls.def("load_lora", &PyEngine::load_lora);
+  cls.def("unload_lora", &PyEngine::unload_lora);
   bind_tokenizer(cls);
 }
 

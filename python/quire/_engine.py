@@ -13,9 +13,10 @@ from typing import Any, TypeVar, cast
 from quire import _core
 from quire.config.model import ModelConfig
 from quire.engine.arg_utils import EngineArgs
-from quire.exceptions import UnsupportedError, ValidationError
+from quire.exceptions import LoRAAdapterNotFoundError, UnsupportedError, ValidationError
 from quire.inputs import PromptType
 from quire.logprobs import _prompt_logprobs, _sample_logprobs
+from quire.lora.request import LoRARequest
 from quire.outputs import CompletionOutput, RequestOutput, RequestStateStats
 from quire.pooling_params import PoolingParams
 from quire.sampling_params import SamplingParams
@@ -85,6 +86,8 @@ class LoadedEngine:
         self.info = self.core.info()
         has_tokenizer = self.info["has_tokenizer"] and not args.skip_tokenizer_init
         self.tokenizer = Tokenizer(self.core, self.info) if has_tokenizer else None
+        self._loras: dict[str, LoRARequest] = {}
+        self._lora_lock = threading.Lock()
         _engines.add(self)
 
     @property
@@ -101,6 +104,47 @@ class LoadedEngine:
     @property
     def task(self) -> str:
         return cast(str, self.info["task"])
+
+    def add_lora(self, request: LoRARequest) -> None:
+        """Loads an adapter unless it is loaded."""
+        if not isinstance(request, LoRARequest):
+            raise ValidationError(f"lora_request must be LoRARequest, not {type(request).__name__}",
+                                  parameter="lora_request", value=request)
+        if not self.args.enable_lora:
+            raise ValidationError("lora_request needs an engine with enable_lora=True", parameter="lora_request")
+        with self._lora_lock:
+            known = self._loras.get(request.lora_name)
+            if known is not None and known.lora_path == request.lora_path and not request.load_inplace:
+                return
+            if not os.path.isdir(request.lora_path):
+                raise LoRAAdapterNotFoundError(request.lora_name, request.lora_path)
+            self.core.load_lora(request.lora_name, request.lora_path)
+            self._loras[request.lora_name] = request
+
+    def remove_lora(self, lora_id: int) -> bool:
+        """Unloads the adapters with this number. Returns whether there was one."""
+        with self._lora_lock:
+            names = [name for name, request in self._loras.items() if request.lora_int_id == lora_id]
+            for name in names:
+                del self._loras[name]
+                self.core.unload_lora(name)
+            return bool(names)
+
+    def list_loras(self) -> set[int]:
+        with self._lora_lock:
+            return {request.lora_int_id for request in self._loras.values()}
+
+    def with_lora(self, prompts: list[PromptType], given: object) -> list[PromptType]:
+        """Gives each prompt its adapter, after loading those that are new."""
+        requests = each_lora(given, len(prompts))
+        if all(one is None for one in requests):
+            return prompts
+        if len(requests) != len(prompts):
+            raise ValidationError(f"The lengths of prompts ({len(prompts)}) and lora_request ({len(requests)}) must be "
+                                  "the same", parameter="lora_request")
+        for one in {id(request): request for request in requests if request is not None}.values():
+            self.add_lora(one)
+        return [p if one is None else keyed(p, "lora", one.lora_name) for p, one in zip(prompts, requests)]
 
     def require(self, task: str, method: str) -> None:
         """Raises ValidationError unless the model has the task."""
@@ -250,9 +294,20 @@ def tokenize_options(kwargs: Mapping[str, Any] | None) -> tuple[bool | None, int
 
 
 def refuse_lora(lora_request: object) -> None:
-    requests = lora_request if isinstance(lora_request, (list, tuple)) else [lora_request]
-    if any(one is not None for one in requests):
-        raise UnsupportedError("lora_request is not supported; leave it at None")
+    if any(one is not None for one in each_lora(lora_request, 1)):
+        raise UnsupportedError("lora_request is not supported here; leave it at None")
+
+
+def each_lora(given: Any, count: int) -> Sequence[Any]:
+    """One adapter or None for all prompts, or a sequence with one for each."""
+    return given if isinstance(given, (list, tuple)) else [given] * count
+
+
+def keyed(prompt: PromptType, key: str, value: str) -> PromptType:
+    """The prompt as a dictionary with another entry."""
+    if isinstance(prompt, dict):
+        return cast(PromptType, {**prompt, key: value})
+    return cast(PromptType, {"prompt" if isinstance(prompt, str) else "prompt_token_ids": prompt, key: value})
 
 
 def prompt_text(prompt: PromptType) -> str | None:
@@ -277,11 +332,13 @@ def request_stats(times: _core._Times, num_tokens: int) -> RequestStateStats:
     return RequestStateStats(num_tokens, arrival, arrival, scheduled, first, last, latency)
 
 
-def request_output(request_id: str, prompt: str | None, raw: Any, params: SamplingParams) -> RequestOutput:
+def request_output(request_id: str, prompt: str | None, raw: Any, params: SamplingParams,
+                   lora_request: LoRARequest | None = None) -> RequestOutput:
     prompt_ids, prompt_logprobs, outputs, num_cached, times = raw
     made = [completion_output(one, params) for one in outputs]
     found = None
     if params._wants_prompt_logprobs:
         found = _prompt_logprobs(prompt_logprobs, params.flat_logprobs, params.detokenize)
     stats = request_stats(times, sum(len(one.token_ids) for one in made))
-    return RequestOutput(request_id, prompt, prompt_ids, found, made, True, stats, num_cached_tokens=num_cached)
+    return RequestOutput(request_id, prompt, prompt_ids, found, made, True, stats, lora_request,
+                         num_cached_tokens=num_cached)

@@ -14,6 +14,7 @@ from quire.config.model import ModelConfig
 from quire.engine.arg_utils import AsyncEngineArgs, EngineArgs
 from quire.exceptions import EngineDeadError, ValidationError
 from quire.inputs import PromptType
+from quire.lora.request import LoRARequest
 from quire.outputs import PoolingOutput, PoolingRequestOutput, RequestOutput
 from quire.pooling_params import PoolingParams
 from quire.sampling_params import RequestOutputKind, SamplingParams
@@ -144,7 +145,7 @@ class AsyncLLM:
         request_id: str,
         *,
         prompt_text: str | None = None,
-        lora_request: None = None,
+        lora_request: LoRARequest | None = None,
         tokenization_kwargs: dict[str, Any] | None = None,
         trace_headers: Any = None,
         priority: int = 0,
@@ -156,7 +157,6 @@ class AsyncLLM:
         only the final output.
         """
         self._engine.require("generate", "AsyncLLM.generate")
-        _engine.refuse_lora(lora_request)
         if not isinstance(sampling_params, SamplingParams):
             raise ValidationError(f"sampling_params must be SamplingParams, not {type(sampling_params).__name__}",
                                   parameter="sampling_params", value=sampling_params)
@@ -164,7 +164,8 @@ class AsyncLLM:
         request = _Request(params, self._engine.args.stream_interval)
         sampling = params._to_core(self._engine.max_model_len)
         text = prompt_text if prompt_text is not None else _engine.prompt_text(prompt)
-        updates = self._updates(request, prompt, sampling, None, request_id, priority, tokenization_kwargs)
+        asked = await self._with_lora(prompt, lora_request)
+        updates = self._updates(request, asked, sampling, None, request_id, priority, tokenization_kwargs)
         try:
             async for prompt_ids in updates:
                 yield request.request_output(request_id, text, prompt_ids)
@@ -176,7 +177,7 @@ class AsyncLLM:
         prompt: PromptType,
         pooling_params: PoolingParams,
         request_id: str,
-        lora_request: None = None,
+        lora_request: LoRARequest | None = None,
         trace_headers: Any = None,
         priority: int = 0,
         tokenization_kwargs: dict[str, Any] | None = None,
@@ -184,9 +185,9 @@ class AsyncLLM:
         """Computes an embedding or scores of one prompt and yields one output."""
         self._engine.require_pooling(None, "AsyncLLM.encode")
         self._engine.check_pooling_params(pooling_params)
-        _engine.refuse_lora(lora_request)
+        asked = await self._with_lora(prompt, lora_request)
         request = _Request(SamplingParams(output_kind=RequestOutputKind.FINAL_ONLY), 1)
-        updates = self._updates(request, prompt, None, pooling_params._to_core(), request_id, priority,
+        updates = self._updates(request, asked, None, pooling_params._to_core(), request_id, priority,
                                 tokenization_kwargs)
         try:
             async for prompt_ids in updates:
@@ -196,6 +197,29 @@ class AsyncLLM:
                                            request.num_cached_tokens, True)
         finally:
             await updates.aclose()
+
+    async def _with_lora(self, prompt: PromptType, lora_request: LoRARequest | None) -> PromptType:
+        if lora_request is None:
+            return prompt
+        loop = asyncio.get_running_loop()
+        return (await loop.run_in_executor(None, self._engine.with_lora, [prompt], lora_request))[0]
+
+    async def add_lora(self, lora_request: LoRARequest) -> bool:
+        """Loads an adapter before a request uses it."""
+        await asyncio.get_running_loop().run_in_executor(None, self._engine.add_lora, lora_request)
+        return True
+
+    async def remove_lora(self, lora_id: int) -> bool:
+        """Unloads an adapter; requests that use it keep it. Returns False if there is none with this number."""
+        return self._engine.remove_lora(lora_id)
+
+    async def list_loras(self) -> set[int]:
+        """Returns the numbers of the adapters that are loaded."""
+        return self._engine.list_loras()
+
+    async def pin_lora(self, lora_id: int) -> bool:
+        """Returns whether the adapter is loaded: it stays so until `remove_lora`."""
+        return lora_id in self._engine.list_loras()
 
     async def abort(self, request_id: str | Iterable[str], internal: bool = False) -> None:
         """Ends requests. Their generators yield a last output with the finish reason "abort"."""

@@ -78,9 +78,6 @@ class QueueOverflowError(GracefulHTTPError):
         super().__init__(message, HTTPStatus.SERVICE_UNAVAILABLE)
 
 
-# The following are never raised. They exist for handlers that are written for vLLM.
-
-
 class VLLMNotFoundError(ClientError):
     """Something that a request names does not exist."""
 
@@ -91,6 +88,9 @@ class LoRAAdapterNotFoundError(VLLMNotFoundError):
     def __init__(self, lora_name: str, lora_path: str) -> None:
         self.message = f"there is no adapter at {lora_path} for {lora_name}"
         super().__init__(self.message)
+
+
+# The following are never raised. They exist for handlers that are written for vLLM.
 
 
 class VLLMUnprocessableEntityError(_ParameterError):

@@ -14,6 +14,7 @@ from quire.engine.arg_utils import EngineArgs
 from quire.engine.llm_engine import LLMEngine
 from quire.exceptions import UnsupportedError, ValidationError
 from quire.inputs import PromptType, prompt_to_seq
+from quire.lora.request import LoRARequest
 from quire.outputs import (
     BeamSearchOutput,
     BeamSearchSequence,
@@ -28,8 +29,9 @@ from quire.pooling_params import PoolingParams
 from quire.sampling_params import BeamSearchParams, SamplingParams
 from quire.tokenizer import Tokenizer
 
+_LoRA = Union[LoRARequest, Sequence[Union[LoRARequest, None]], None]
 _UseTqdm = Union[bool, Callable[..., Any]]
-_Submitted = tuple[_core.Batch, list[PromptType], list[SamplingParams]]
+_Submitted = tuple[_core.Batch, list[PromptType], list[SamplingParams], _LoRA]
 _Messages = Union[Sequence[dict[str, Any]], Sequence[Sequence[dict[str, Any]]]]
 
 
@@ -155,7 +157,7 @@ class LLM:
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         *,
         use_tqdm: _UseTqdm = True,
-        lora_request: None = None,
+        lora_request: _LoRA = None,
         priority: int | Sequence[int] | None = None,
         tokenization_kwargs: dict[str, Any] | None = None,
         mm_processor_kwargs: dict[str, Any] | None = None,
@@ -173,7 +175,7 @@ class LLM:
             One `RequestOutput` per prompt, in the same order.
         """
         seq, params, submit = self._prepare(prompts, sampling_params, priority, tokenization_kwargs, lora_request)
-        return self._outputs(_run(submit, len(seq), use_tqdm), seq, params)
+        return self._outputs(_run(submit, len(seq), use_tqdm), seq, params, lora_request)
 
     def _prepare(
         self,
@@ -181,12 +183,11 @@ class LLM:
         sampling_params: SamplingParams | Sequence[SamplingParams] | None,
         priority: int | Sequence[int] | None,
         tokenization_kwargs: dict[str, Any] | None,
-        lora_request: object,
+        lora_request: _LoRA,
     ) -> tuple[list[PromptType], list[SamplingParams], Callable[[], _core.Batch]]:
         """Checks arguments. Returns prompts, the parameters of each, and the function that submits them."""
         engine = self._engine
         engine.require("generate", "LLM.generate")
-        _engine.refuse_lora(lora_request)
         seq = prompt_to_seq(prompts)
         engine.check_prompts(seq)
         given = self.get_default_sampling_params() if sampling_params is None else sampling_params
@@ -196,7 +197,8 @@ class LLM:
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
         core_params = engine.sampling(params)
         priorities = self._priorities(priority, len(seq))
-        return seq, params, lambda: engine.core.submit(_salted(seq, params), core_params, priorities, add is not False,
+        asked = _salted(engine.with_lora(seq, lora_request), params)
+        return seq, params, lambda: engine.core.submit(asked, core_params, priorities, add is not False,
                                                        keep, keep_last)
 
     def _priorities(self, priority: int | Sequence[int] | None, count: int) -> list[int]:
@@ -204,17 +206,18 @@ class LLM:
             return []
         return _engine.per_prompt(priority, count, int, "priority")
 
-    def _outputs(self, batch: _core.Batch, prompts: list[PromptType],
-                 params: Sequence[SamplingParams]) -> list[RequestOutput]:
+    def _outputs(self, batch: _core.Batch, prompts: list[PromptType], params: Sequence[SamplingParams],
+                 lora_request: _LoRA) -> list[RequestOutput]:
         raw = self._engine.core.results(batch)
-        return [_engine.request_output(str(next(self._ids)), _engine.prompt_text(p), r, s)
-                for p, r, s in zip(prompts, raw, params)]
+        loras = _engine.each_lora(lora_request, len(prompts))
+        return [_engine.request_output(str(next(self._ids)), _engine.prompt_text(p), r, s, lora)
+                for p, r, s, lora in zip(prompts, raw, params, loras)]
 
     def enqueue(
         self,
         prompts: PromptType | Sequence[PromptType],
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
-        lora_request: None = None,
+        lora_request: _LoRA = None,
         priority: int | Sequence[int] | None = None,
         use_tqdm: _UseTqdm = True,
         tokenization_kwargs: dict[str, Any] | None = None,
@@ -226,17 +229,17 @@ class LLM:
         """
         seq, params, submit = self._prepare(prompts, sampling_params, priority, tokenization_kwargs, lora_request)
         first = sum(len(queued[0]) for queued in self._queued)
-        self._queued.append((submit(), seq, params))
+        self._queued.append((submit(), seq, params, lora_request))
         return [str(first + i) for i in range(len(seq))]
 
     def wait_for_completion(self, output_type: Any = None, *, use_tqdm: _UseTqdm = True) -> list[RequestOutput]:
         """Waits for the prompts of all `enqueue` calls and returns their outputs."""
         queued, self._queued = self._queued, []
         outputs: list[RequestOutput] = []
-        for batch, prompts, params in queued:
+        for batch, prompts, params, lora_request in queued:
             with _progress(use_tqdm, len(batch)) as bar:
                 _engine.wait(batch, bar)
-            outputs += self._outputs(batch, prompts, params)
+            outputs += self._outputs(batch, prompts, params, lora_request)
         return outputs
 
     def chat(
@@ -244,7 +247,7 @@ class LLM:
         messages: _Messages,
         sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
         use_tqdm: _UseTqdm = True,
-        lora_request: None = None,
+        lora_request: _LoRA = None,
         priority: int | Sequence[int] | None = None,
         chat_template: str | None = None,
         chat_template_content_format: str = "auto",
@@ -296,7 +299,7 @@ class LLM:
         self,
         prompts: Sequence[PromptType],
         params: BeamSearchParams,
-        lora_request: None = None,
+        lora_request: _LoRA = None,
         use_tqdm: bool = False,
         concurrency_limit: int | None = None,
         priority: int | Sequence[int] | None = None,
@@ -308,17 +311,18 @@ class LLM:
             include the prompt.
         """
         self._engine.require("generate", "LLM.beam_search")
-        _engine.refuse_lora(lora_request)
         seq = prompt_to_seq(prompts)
         self._engine.check_prompts(seq)
+        asked = self._engine.with_lora(seq, lora_request)
         core_params = [params._to_core()]
         priorities = self._priorities(priority, len(seq))
         step = concurrency_limit or max(1, len(seq))
         outputs = []
         for begin in range(0, len(seq), step):
             part = seq[begin : begin + step]
+            chosen = asked[begin : begin + step]
             with _progress(use_tqdm, len(part)) as bar:
-                batch = self._engine.core.submit(part, core_params, priorities[begin : begin + step], True, -1, True)
+                batch = self._engine.core.submit(chosen, core_params, priorities[begin : begin + step], True, -1, True)
                 _engine.wait(batch, bar)
             for prompt, raw in zip(part, self._engine.core.results(batch)):
                 outputs.append(BeamSearchOutput([self._sequence(prompt, raw[0], one, params) for one in raw[2]]))
@@ -340,7 +344,7 @@ class LLM:
         pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
         *,
         use_tqdm: _UseTqdm = True,
-        lora_request: None = None,
+        lora_request: _LoRA = None,
         pooling_task: str | None = None,
         tokenization_kwargs: dict[str, Any] | None = None,
     ) -> list[PoolingRequestOutput[PoolingOutput]]:
@@ -355,7 +359,6 @@ class LLM:
             One output per prompt with a float32 array, [embedding_size] or [num_labels].
         """
         self._engine.require_pooling(pooling_task, "LLM.encode")
-        _engine.refuse_lora(lora_request)
         seq = prompt_to_seq(prompts)
         self._engine.check_prompts(seq)
         given = PoolingParams() if pooling_params is None else pooling_params
@@ -364,7 +367,8 @@ class LLM:
             self._engine.check_pooling_params(one)
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
         core_params = [one._to_core() for one in params]
-        return self._pooled(lambda: self._engine.core.submit_pooling(seq, core_params, add is not False, keep, keep_last),
+        asked = self._engine.with_lora(seq, lora_request)
+        return self._pooled(lambda: self._engine.core.submit_pooling(asked, core_params, add is not False, keep, keep_last),
                             len(seq), use_tqdm)
 
     def _pooled(self, submit: Callable[[], _core.Batch], count: int,
@@ -379,7 +383,7 @@ class LLM:
         *,
         use_tqdm: _UseTqdm = True,
         pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
-        lora_request: None = None,
+        lora_request: _LoRA = None,
         tokenization_kwargs: dict[str, Any] | None = None,
     ) -> list[EmbeddingRequestOutput]:
         """Computes embeddings, each a list of floats, [embedding_size]."""
@@ -394,7 +398,7 @@ class LLM:
         *,
         pooling_params: PoolingParams | Sequence[PoolingParams] | None = None,
         use_tqdm: _UseTqdm = True,
-        lora_request: None = None,
+        lora_request: _LoRA = None,
         tokenization_kwargs: dict[str, Any] | None = None,
     ) -> list[ClassificationRequestOutput]:
         """Computes the probability of each label, [num_labels]."""
@@ -411,7 +415,7 @@ class LLM:
         *,
         use_tqdm: _UseTqdm = True,
         pooling_params: PoolingParams | None = None,
-        lora_request: None = None,
+        lora_request: _LoRA = None,
         tokenization_kwargs: dict[str, Any] | None = None,
         chat_template: str | None = None,
     ) -> list[ScoringRequestOutput]:
@@ -470,10 +474,4 @@ def _salted(prompts: list[PromptType], each: Sequence[SamplingParams]) -> list[P
         return prompts
     from quire.utils import random_uuid
 
-    def salted(prompt: PromptType) -> PromptType:
-        if isinstance(prompt, dict):
-            return cast(PromptType, {**prompt, "cache_salt": random_uuid()})
-        key = "prompt" if isinstance(prompt, str) else "prompt_token_ids"
-        return cast(PromptType, {key: prompt, "cache_salt": random_uuid()})
-
-    return [salted(p) if one.skip_reading_prefix_cache else p for p, one in zip(prompts, each)]
+    return [_engine.keyed(p, "cache_salt", random_uuid()) if one.skip_reading_prefix_cache else p for p, one in zip(prompts, each)]

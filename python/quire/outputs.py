@@ -10,6 +10,7 @@ from quire.exceptions import ValidationError
 from quire.logprobs import PromptLogprobs, SampleLogprobs
 
 if TYPE_CHECKING:
+    from quire.lora.request import LoRARequest
     import numpy as np
     import numpy.typing as npt
 
@@ -88,7 +89,7 @@ class RequestOutput:
         outputs: list[CompletionOutput],
         finished: bool,
         metrics: RequestStateStats | None = None,
-        lora_request: None = None,
+        lora_request: LoRARequest | None = None,
         encoder_prompt: str | None = None,
         encoder_prompt_token_ids: list[int] | None = None,
         num_cached_tokens: int | None = None,

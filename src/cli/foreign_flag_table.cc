@@ -393,6 +393,7 @@ constexpr ForeignFlag kLlamaCppFlags[] = {
      .action = kUnavailable,
      .value = kOne,
      .note = kConfig},
+    {.names = "--lora", .action = kUnavailable, .value = kOne, .note = "use --lora-modules NAME=PATH"},
     {.names = "--lora-scaled", .action = kUnavailable, .value = kOne, .note = kScaledLora},
     {.names = "--control-vector --control-vector-scaled",
      .action = kUnavailable,

@@ -63,6 +63,9 @@ class EngineArgs:
         override_generation_config: Default sampling parameters that replace those of generation_config.json.
         stream_interval: Least number of tokens per output of `AsyncLLM` and `LLMEngine`, except for the first and the
             last output.
+        enable_lora: Requests may use LoRA adapters (`lora_request`).
+        max_lora_rank: Maximum rank of an adapter; larger ones are refused.
+        lora_memory: Bytes for all adapters; None = 256 MiB.
     """
 
     model: Union[str, os.PathLike[str], None] = None
@@ -97,6 +100,9 @@ class EngineArgs:
     generation_config: str = "auto"
     override_generation_config: dict[str, Any] | None = None
     stream_interval: int = 1
+    enable_lora: bool = False
+    max_lora_rank: int = 16
+    lora_memory: int | None = None
     device: str = "auto"
     threads: int | None = None
     activation_dtype: str = "auto"
@@ -181,7 +187,7 @@ class EngineArgs:
         }
         for name in ("long_prefill_token_threshold", "max_num_partial_prefills", "scheduling_policy",
                      "preemption_mode", "max_logprobs", "logprobs_mode", "activation_dtype",
-                     "kernel_tuning", "device"):
+                     "kernel_tuning", "device", "max_lora_rank"):
             options[name] = getattr(self, name)
         if self.max_model_len not in (None, "auto", -1):
             options["max_model_len"] = self.max_model_len
@@ -190,6 +196,9 @@ class EngineArgs:
                      "profile"):
             if (value := getattr(self, name)) is not None:
                 options[name] = value
+        options["enable_lora"] = bool(self.enable_lora)
+        if self.lora_memory is not None:
+            options["lora_memory"] = self.lora_memory
         if self.kv_cache_memory_bytes is not None:
             options["kv_cache_memory"] = self.kv_cache_memory_bytes
         return options

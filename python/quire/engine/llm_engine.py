@@ -12,6 +12,7 @@ from quire.config.model import ModelConfig
 from quire.engine.arg_utils import EngineArgs
 from quire.exceptions import EngineDeadError, ValidationError
 from quire.inputs import PromptType
+from quire.lora.request import LoRARequest
 from quire.outputs import PoolingOutput, PoolingRequestOutput, RequestOutput
 from quire.pooling_params import PoolingParams
 from quire.sampling_params import RequestOutputKind, SamplingParams
@@ -64,7 +65,7 @@ class LLMEngine:
         prompt: PromptType,
         params: SamplingParams | PoolingParams,
         arrival_time: float | None = None,
-        lora_request: None = None,
+        lora_request: LoRARequest | None = None,
         tokenization_kwargs: dict[str, Any] | None = None,
         trace_headers: Any = None,
         priority: int = 0,
@@ -77,7 +78,6 @@ class LLMEngine:
         if request_id in self._keys:
             raise ValidationError(f"request_id {request_id!r} belongs to a request that has not finished",
                                   parameter="request_id", value=request_id)
-        _engine.refuse_lora(lora_request)
         engine = self._engine
         engine.check_prompts([prompt])
         add, keep, keep_last = _engine.tokenize_options(tokenization_kwargs)
@@ -96,14 +96,32 @@ class LLMEngine:
                                   f"{type(params).__name__}", parameter="params")
         request = _Request(request_id, params, pooling is not None, engine.args.stream_interval)
         request.prompt = prompt_text if prompt_text is not None else _engine.prompt_text(prompt)
+        asked = engine.with_lora([prompt], lora_request)[0]
         key = self._next_key
         self._next_key += 1
         request.batch = engine.core.submit_stream(
-            self._outbox, key, prompt, sampling, pooling, priority, add is not False, keep, keep_last)
+            self._outbox, key, asked, sampling, pooling, priority, add is not False, keep, keep_last)
         request.prompt_ids = request.batch.prompt(0)
         self._requests[key] = request
         self._keys[request_id] = key
         return request_id
+
+    def add_lora(self, lora_request: LoRARequest) -> bool:
+        """Loads an adapter before a request uses it."""
+        self._engine.add_lora(lora_request)
+        return True
+
+    def remove_lora(self, lora_id: int) -> bool:
+        """Unloads an adapter; requests that use it keep it. Returns False if there is none with this number."""
+        return self._engine.remove_lora(lora_id)
+
+    def list_loras(self) -> set[int]:
+        """Returns the numbers of the adapters that are loaded."""
+        return self._engine.list_loras()
+
+    def pin_lora(self, lora_id: int) -> bool:
+        """Returns whether the adapter is loaded: it stays so until `remove_lora`."""
+        return lora_id in self._engine.list_loras()
 
     def step(self) -> list[_Output]:
         """Waits until there are outputs, and returns one for each request that has some. Returns an empty list if no

@@ -61,7 +61,7 @@ HARMLESS: dict[str, Any] = {
     # Details of features that are off.
     "default_mm_loras": None, "enable_mixed_moe_lora_format": False, "enable_moe_shared_loras": False,
     "enable_tower_connector_lora": False, "fully_sharded_loras": False, "lora_dtype": "auto",
-    "lora_target_modules": None, "max_cpu_loras": None, "max_lora_cls_labels": None, "max_lora_rank": 16,
+    "lora_target_modules": None, "max_cpu_loras": None, "max_lora_cls_labels": None,
     "max_loras": 1, "per_request_spec_decode_metrics": "none", "reasoning_config": None, "reasoning_parser": "",
     "reasoning_parser_plugin": None, "specialize_active_lora": False, "structured_outputs_config": None,
     # Logs, metrics and profiles.
@@ -79,7 +79,6 @@ HARMLESS: dict[str, Any] = {
 
 _ONE_DEVICE = "one process computes on one device; start a process per device or group of cores"
 _CONFIG = "change the model's config.json"
-_LORA = "adapters are not supported; merge the adapter into the model"
 _SPECULATION = "there is no speculative decoding"
 _OFF = (False, None)
 _NONE: tuple[Any, ...] = (None, {}, [])
@@ -92,7 +91,6 @@ UNAVAILABLE: dict[str, tuple[tuple[Any, ...], str]] = {
     "diffusion_config": (_NONE, "diffusion models are not supported"),
     "disable_sliding_window": (_OFF, "layers with sliding windows always use them"),
     "ec_transfer_config": (_NONE, "there is no transfer between engines"),
-    "enable_lora": (_OFF, _LORA),
     "enable_prompt_embeds": (_OFF, "prompts are text or token ids"),
     "enable_return_routed_experts": (_OFF, "the experts of tokens are not returned"),
     "enable_sleep_mode": (_OFF, "shutdown() frees the model"),

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/error.h"
 #include "op_testing.h"
 #include "ops/reference.h"
 
