@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/lora/modules.json: the modules of each model of tests/golden/models that PEFT can give an adapter, under the names that
-they have in transformers.
+"""Writes tests/golden/lora/modules.json: the modules of each model of tests/golden/models and tests/golden/pooling that PEFT can give an
+adapter, under the names that they have in transformers. Models with a class of their own that transformers does not have are left out.
 
 For each model {kind: {name: shape}}, where numbers of layers and experts in a name are {} if all modules that the name then stands for have
 the same shape:
@@ -24,6 +24,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 from transformers.pytorch_utils import Conv1D
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Their config.json has the keys of other code than that of transformers.
+OTHER_KEYS = {"pooling/nomic_bert-first"}
 OTHER_INPUTS = ("vision", "visual", "vit", "resampler", "projector", "patch_merger", "view_separator", "audio")
 
 
@@ -61,6 +63,11 @@ def collapse(modules):
 
 
 def build(config):
+    name = config.get("architectures", [""])[0]
+    if hasattr(transformers, name) and "text_config" not in config:
+        cls = getattr(transformers, name)
+        with torch.device("meta"):
+            return cls._from_config(cls.config_class(**config), dtype=torch.float32)
     plain = "text_config" not in config and type(AutoConfig.for_model(**config)) in MODEL_FOR_CAUSAL_LM_MAPPING
     family = AutoModelForCausalLM if plain else AutoModelForImageTextToText
     with torch.device("meta"):
@@ -74,14 +81,15 @@ def main():
     args = parser.parse_args()
     transformers.logging.set_verbosity_error()
     models = {}
-    for path in sorted((ROOT / "tests" / "golden" / "models").glob("*/config.json")):
-        name = path.parent.name
-        if args.names and name not in args.names:
+    golden = ROOT / "tests" / "golden"
+    for path in sorted([*golden.glob("models/*/config.json"), *golden.glob("pooling/*/config.json")]):
+        name = str(path.parent.relative_to(golden))
+        if name in OTHER_KEYS or args.names and name not in args.names:
             continue
         try:
             found = modules_of(build(json.loads(path.read_text())))
         except Exception as error:  # the others are still written
-            print(f"{name}: {type(error).__name__}: {error}")
+            print(f"{name}: {type(error).__name__}: {str(error)[:100]}")
             continue
         models[name] = {kind: collapse(modules) for kind, modules in found.items()}
     lines = [f" {json.dumps(name)}: {json.dumps(kinds, separators=(',', ':'))}" for name, kinds in models.items()]

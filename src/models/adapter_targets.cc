@@ -13,8 +13,8 @@ namespace quire {
 namespace {
 
 // Heads that poolers and classifiers do not use.
-constexpr std::array<std::string_view, 5> kUnusedHeads = {"lm_head", "cls.*", "pooler.*", "head.*",
-                                                          "decoder.*"};
+constexpr std::array<std::string_view, 6> kUnusedHeads = {"lm_head",  "lm_head.*", "cls.*",
+                                                          "pooler.*", "head.*",    "decoder.*"};
 // Part of the names of a block that several layers share (Zamba 2). transformers has a copy of the block in
 // each layer, so that an adapter of one copy would change only that layer.
 constexpr std::string_view kSharedBlock = ".shared_transformer.";

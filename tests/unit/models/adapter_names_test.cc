@@ -1,5 +1,6 @@
-// The names that modules have in transformers, for all models of tests/golden/models: each is a place of the
-// loaded model with the same shape, or is in a list with a reason.
+// The names that modules have in transformers, for all models of tests/golden/models and
+// tests/golden/pooling: each stands for rows of the loaded model with the same shape, or is in a list with a
+// reason.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -9,11 +10,15 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "io/gguf/gguf_checkpoint.h"
 #include "models/adapter_targets.h"
+#include "unit/models/gguf_goldens.h"
 #include "unit/models/golden_models.h"
 
 namespace quire::test {
 namespace {
+
+using nlohmann::json;
 
 // Modules that quire does not have, by a part of their pattern. Empty model = all models.
 struct Exception {
@@ -22,9 +27,9 @@ struct Exception {
   std::string_view reason;
 };
 constexpr std::array<Exception, 3> kExceptions = {{
-    {"gpt_oss", "_proj_bias", "biases of stacked experts"},
-    {"mllama", ".cross_attn.", "layers of cross-attention have no effect without an image"},
-    {"kimi_linear-default-layers", ".self_attn.q_proj",
+    {"models/gpt_oss", "_proj_bias", "biases of stacked experts"},
+    {"models/mllama", ".cross_attn.", "layers of cross-attention have no effect without an image"},
+    {"models/kimi_linear-default-layers", ".self_attn.q_proj",
      "its layers with latent attention have q_b_proj instead, whose other name this is"},
 }};
 
@@ -59,13 +64,11 @@ std::string example(std::string pattern) {
 
 std::string problem_of(const AdapterTargets& targets, const std::string& kind, const std::string& name,
                        const std::vector<int64_t>& shape) {
-  if (is_unused(targets, example(name))) return "";
   const bool pattern = name.find("{}") != std::string::npos;
   const AdapterTarget target = find_target(targets, name);
   const AdapterModule* module = pattern ? find_pattern(targets, name) : target.module;
-  if (module == nullptr) return "is not known";
+  if (module == nullptr) return is_unused(targets, example(name)) ? "" : "is not known";
   if (module->kind != AdapterModuleKind::kMatrix) {
-    if (kind == "embedding" && module->kind != AdapterModuleKind::kEmbedding) return "is not an embedding";
     return kind == "linear" && module->kind == AdapterModuleKind::kVector ? "is not a matrix" : "";
   }
   if (kind == "embedding") return "is not an embedding";
@@ -79,24 +82,46 @@ std::string problem_of(const AdapterTargets& targets, const std::string& kind, c
   return "";
 }
 
-TEST(AdapterNames, AllModulesOfTransformersResolveToAPlaceOfTheirShape) {
-  const auto golden =
-      read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/lora/modules.json");
-  size_t resolved = 0;
-  for (const auto& [model, kinds] : golden.at("models").items()) {
-    const auto checkpoint = Checkpoint::open(golden_model(model));
-    const AdapterTargets targets = adapter_targets(*checkpoint, Runner::kAuto);
-    for (const auto& [kind, modules] : kinds.items()) {
-      for (const auto& [name, shape] : modules.items()) {
-        if (is_exception(model, name)) continue;
-        const std::string problem =
-            problem_of(targets, kind, without_weight(name), shape.get<std::vector<int64_t>>());
-        EXPECT_EQ(problem, "") << model << ": " << kind << " " << name;
-        ++resolved;
-      }
+json golden_modules() {
+  return read_json_file(std::filesystem::path(QUIRE_SOURCE_DIR) / "tests/golden/lora/modules.json")
+      .at("models");
+}
+
+// Expects that all modules of a model in transformers are found. Returns their number.
+size_t expect_all(const std::string& model, const json& kinds, const AdapterTargets& targets) {
+  size_t found = 0;
+  for (const auto& [kind, modules] : kinds.items()) {
+    for (const auto& [name, shape] : modules.items()) {
+      if (is_exception(model, name)) continue;
+      EXPECT_EQ(problem_of(targets, kind, without_weight(name), shape.get<std::vector<int64_t>>()), "")
+          << model << ": " << kind << " " << name;
+      ++found;
     }
   }
-  EXPECT_GT(resolved, 2300U);
+  return found;
+}
+
+TEST(AdapterNames, FindAllModulesOfTransformersWithTheirShape) {
+  size_t found = 0;
+  const json all = golden_modules();
+  for (const auto& [model, kinds] : all.items()) {
+    const auto checkpoint = Checkpoint::open(golden_checkpoint(model));
+    found += expect_all(model, kinds, adapter_targets(*checkpoint, Runner::kAuto));
+  }
+  EXPECT_GT(found, 2700U);
+}
+
+TEST(AdapterNames, FindThemInGgufFilesToo) {
+  const json all = golden_modules();
+  const json files = gguf_goldens("models");
+  size_t found = 0;
+  for (const auto& [name, file] : files.items()) {
+    const std::string bytes = make_gguf(file, golden_model(name));
+    const auto checkpoint = gguf_from_memory(std::as_bytes(std::span(bytes.data(), bytes.size())), "m.gguf");
+    const std::string model = "models/" + name;
+    found += expect_all(model, all.at(model), adapter_targets(*checkpoint, Runner::kAuto));
+  }
+  EXPECT_GT(found, 500U);
 }
 
 }  // namespace
