@@ -57,6 +57,8 @@ bool is_adapter_directory(const fs::path& path) {
 AdapterFile read_adapter_file(const fs::path& directory) {
   std::error_code error;
   if (!fs::is_directory(directory, error)) {
+    if (is_present(directory) && directory.extension() == ".gguf")
+      throw Error("adapters in GGUF files are not supported yet");
     if (is_present(directory))
       throw Error("is not a directory with adapter_config.json and adapter_model.safetensors");
     throw Error("does not exist");

@@ -32,10 +32,16 @@ std::string short_name(std::string_view name) {
   return lowercase(name.substr(name.rfind('/') + 1));
 }
 
-void compare_base(const AdapterLimits& limits, AdapterPlan& plan) {
+void compare_base(const AdapterTargets* targets, const AdapterLimits& limits, AdapterPlan& plan) {
   const std::string& made_for = plan.config.base_model;
-  if (limits.base_name.empty() || made_for.empty() || short_name(made_for) == short_name(limits.base_name))
-    return;
+  const bool same = short_name(made_for) == short_name(limits.base_name);
+  if (targets != nullptr && targets->scaled_inputs && !same) {
+    plan.warnings.emplace_back(
+        "the model's weights were scaled by channel when it was quantized (AWQ): an adapter that was trained "
+        "on "
+        "the original model has another effect");
+  }
+  if (limits.base_name.empty() || made_for.empty() || same) return;
   plan.warnings.push_back(
       cat("the adapter was made for '", shown(made_for), "', the model is '", shown(limits.base_name), "'"));
 }
@@ -196,7 +202,7 @@ Result<AdapterInfo> examine_adapter(const AdapterSource& source, const AdapterTa
   return guarded<AdapterInfo>(source, [&]() -> Result<AdapterInfo> {
     const AdapterFile file = read_file(source, limits);
     AdapterPlan plan = plan_adapter(file, targets, limits.max_rank);
-    compare_base(limits, plan);
+    compare_base(targets, limits, plan);
     const std::vector<SitePlan> sites = plan_sites(plan.modules, plan.problems);
     if (!plan.problems.empty()) return refused(source, plan);
     return describe(file, plan, sites);
@@ -208,7 +214,7 @@ Result<LoadedAdapter> load_adapter(const AdapterSource& source, const AdapterTar
   return guarded<LoadedAdapter>(source, [&]() -> Result<LoadedAdapter> {
     const AdapterFile file = read_file(source, limits);
     AdapterPlan plan = plan_adapter(file, &targets, limits.max_rank);
-    compare_base(limits, plan);
+    compare_base(&targets, limits, plan);
     const std::vector<SitePlan> sites = plan_sites(plan.modules, plan.problems);
     if (!plan.problems.empty()) return refused(source, plan);
     auto adapter = std::make_shared<AdapterWeights>();

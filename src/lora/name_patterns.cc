@@ -102,7 +102,8 @@ NamePatterns::~NamePatterns() = default;
 std::optional<size_t> NamePatterns::find(std::string_view name) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
-    if (++comparisons_ > kMaxComparisons) throw Error(cat(key_, ": has too many keys for the number of modules"));
+    if (++comparisons_ > kMaxComparisons)
+      throw Error(cat(key_, ": has too many keys for the number of modules"));
     if (entry.regex == nullptr) {
       if (matches_plain(entry.text, name)) return i;
       continue;

@@ -146,6 +146,13 @@ class TargetVisitor : public ResolvingVisitor {
   AdapterTargets& targets_;
 };
 
+bool has_scaled_inputs(const Checkpoint& checkpoint) {
+  const nlohmann::json& config = checkpoint.config();
+  const auto quantization = config.find("quantization_config");
+  return quantization != config.end() && quantization->is_object() &&
+         quantization->value("quant_method", nlohmann::json()) == "awq";
+}
+
 void add_prefixes(const TensorResolver& resolver, AdapterTargets& targets) {
   std::set<std::string> all(kHeadPrefixes.begin(), kHeadPrefixes.begin() + 1);
   if (resolver.names().composite) all.insert(kHeadPrefixes.begin(), kHeadPrefixes.end());
@@ -190,6 +197,7 @@ AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolve
     if (module.kind != AdapterModuleKind::kMatrix) module.ranges.clear();
     std::ranges::stable_sort(module.ranges, {}, &AdapterRange::numbers);
   }
+  targets.scaled_inputs = has_scaled_inputs(resolver.checkpoint());
   add_prefixes(resolver, targets);
   add_unused(model.spec, resolver, targets);
   return targets;

@@ -69,6 +69,9 @@ struct AdapterTargets {
   std::vector<std::string> own_components;  // first components of names, if others belong to other inputs
                                             // (vision, audio); else empty
   int32_t num_sites = 0;
+  // The checkpoint has divided the inputs of linear layers by factors for each channel (AWQ), so that
+  // adapters of the original do not fit.
+  bool scaled_inputs = false;
 };
 
 // The module of a name, which may have any prefix.

@@ -242,6 +242,20 @@ TEST(ExamineAdapter, WarnsAboutAnotherBaseAndListedModulesWithoutTensors) {
   EXPECT_THAT(warnings_for("org/base"), IsEmpty());
 }
 
+TEST(ExamineAdapter, WarnsAboutABaseWithScaledInputs) {
+  const AdapterFiles files;
+  files.write();
+  AdapterTargets targets = test::small_model();
+  targets.scaled_inputs = true;
+  const auto warnings_for = [&](const std::string& base) {
+    const auto examined = examine_adapter(files.source(), &targets, {.base_name = base});
+    return examined.ok() ? examined->warnings.size() : 99;
+  };
+  EXPECT_EQ(warnings_for("org/base"), 0U);
+  EXPECT_EQ(warnings_for(""), 1U);
+  EXPECT_EQ(warnings_for("org/base-awq"), 2U);
+}
+
 TEST(ExamineAdapter, NeedsNoModel) {
   const AdapterFiles files;
   files.write();

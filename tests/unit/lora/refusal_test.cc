@@ -45,6 +45,15 @@ TEST(AdapterFile, MustHaveAConfigurationAndWeights) {
   EXPECT_THAT(refusal_of_source(files.source()), HasSubstr("has no adapter_model.safetensors"));
 }
 
+TEST(AdapterFile, IsADirectory) {
+  const AdapterFiles files;
+  files.write("adapter.gguf", "GGUF");
+  files.write("adapter.bin", "PK");
+  EXPECT_THAT(refusal_of_source({"sql", files.path() / "adapter.gguf"}),
+              HasSubstr("GGUF files are not supported yet"));
+  EXPECT_THAT(refusal_of_source({"sql", files.path() / "adapter.bin"}), HasSubstr("is not a directory"));
+}
+
 TEST(AdapterFile, IsNotAPickle) {
   const AdapterFiles files;
   files.write("adapter_config.json", "{}");

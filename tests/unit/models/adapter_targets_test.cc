@@ -152,6 +152,20 @@ TEST(AdapterTargets, TellModulesThatAreNotRunFromUnknownOnes) {
   EXPECT_GE(site_of(borrowed, last + "q_proj"), 0);
 }
 
+TEST(AdapterTargets, OfQuantizedModelsAreThoseOfTheirFloatModels) {
+  for (const std::string name :
+       {"awq", "gptq-4bit-act-order", "compressed-w4a16", "bitsandbytes-nf4", "fp8-blocks"}) {
+    const AdapterTargets targets = adapter_targets(*Checkpoint::open(quantized_model(name)), Runner::kAuto);
+    for (const std::string module :
+         {"self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.up_proj"}) {
+      const AdapterTarget target = find_target(targets, "model.layers.0." + module);
+      ASSERT_EQ(target.ranges.size(), 1U) << name << " " << module;
+      EXPECT_GT(target.ranges[0].rows, 0) << name << " " << module;
+    }
+    EXPECT_EQ(targets.scaled_inputs, name == "awq") << name;
+  }
+}
+
 TEST(NumberedName, ReplacesComponentsOfDigits) {
   const auto name = numbered_name("layers.12.mlp.experts.7.w1.a2.0");
   ASSERT_TRUE(name);
