@@ -39,7 +39,8 @@ LocalExecutor::LocalExecutor(const Model& model, Device& device, const LocalExec
       sequences_(static_cast<int32_t>(options.layout.groups.size()), vocab_size_),
       builder_(device, options.layout, model.step_tables(options.layout.block_size)),
       workspace_(device.allocate(kernel_workspace(model, device, options), MemoryKind::kDevice)),
-      context_{&pool_, {workspace_.data(), workspace_.size()}, options.profile, options.tuning},
+      context_{
+          &pool_, {workspace_.data(), workspace_.size()}, options.profile, options.tuning, stream_.get()},
       activations_(model.make_buffers(options.max_num_batched_tokens)),
       outcomes_(kLogitRowsAtOnce) {
   if (disk_ != nullptr && !shares_host_memory_)

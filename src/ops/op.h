@@ -11,6 +11,7 @@
 
 namespace quire {
 
+class DeviceStream;
 class OpProfile;
 class ThreadPool;
 
@@ -29,6 +30,7 @@ struct OpContext {
   std::span<std::byte> workspace;  // at least OpTable::workspace_bytes(); contents do not outlive a call
   OpProfile* profile = nullptr;    // where a profiling table records its calls (ops/profile.h)
   KernelTuning tuning = {};
+  DeviceStream* stream = nullptr;  // where an op of a step is submitted; null while a model is loaded
 };
 
 // The least work that a call of an op must do.

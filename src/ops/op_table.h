@@ -9,7 +9,9 @@
 // - An output element depends only on its own row (in attention and recurrent layers, on the sequence's rows
 //   up to it). It does not depend on the number or order of rows or on the number of threads: the order of
 //   every sum is fixed by the element.
-// - An op has read its arguments in host memory when the call returns: the caller may overwrite them.
+// - Memory that arguments refer to (views, pointers, spans) is the device's, and stays as it is until the op
+// has
+//   run. The arguments themselves, and structs that they refer to, have been read when the call returns.
 // - No op allocates, or makes a system call other than to wake the pool's threads.
 #pragma once
 

@@ -187,12 +187,14 @@ TEST(GuardedDevice, CopiesAStepUpOnceAndDownOnceAndWaitsOnce) {
   const int64_t up = counts.copies_to_device;
   const int64_t down = counts.copies_to_host;
   const int64_t waits = counts.waits;
+  const int64_t without_stream = guarded.device->num_ops_without_stream();
   all_answers(*engine, mixed_requests(4, 50, 6));
   const int64_t steps = engine->stats().num_steps;
   ASSERT_GT(steps, 6);
   EXPECT_EQ(counts.copies_to_device - up, steps);
   EXPECT_LE(counts.copies_to_host - down, steps) << "a step that samples nothing copies nothing";
   EXPECT_EQ(counts.waits - waits, steps);
+  EXPECT_EQ(guarded.device->num_ops_without_stream(), without_stream) << "ops outside of the stream";
 }
 
 // More rows of logits than are computed at once.

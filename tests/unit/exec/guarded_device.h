@@ -70,6 +70,7 @@ class GuardedDevice final : public Device {
   std::unique_ptr<DeviceStream> create_stream() override { return std::make_unique<GuardedStream>(*this); }
 
   const Counts& counts() const { return counts_; }
+  int64_t num_ops_without_stream() const { return guard_.num_without_stream; }
 
  private:
   static constexpr size_t kMemory = size_t{1} << 30;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,9 @@ class GuardedMemory {
   }
   void open() { protect(PROT_READ | PROT_WRITE); }
   void close() { protect(PROT_NONE); }
+
+  // Ops that have run on the memory without a stream.
+  int64_t num_without_stream = 0;
 
   // The memory that the ops of guarded() open; null = they run as they are.
   static GuardedMemory*& current() {
@@ -72,6 +76,7 @@ OpTable guarded() {
     table.set<Args>([](const OpContext& ctx, const Args& args) {
       GuardedMemory* memory = GuardedMemory::current();
       if (memory != nullptr) memory->open();
+      if (memory != nullptr && ctx.stream == nullptr) ++memory->num_without_stream;
       kInner().run(ctx, args);
       if (memory != nullptr) memory->close();
     });
