@@ -164,6 +164,18 @@ TEST(GuardedDevice, WritesPrefixesToDiskAndReadsThem) {
   }
 }
 
+// The weight cache writes weights from memory of the host, where they do not stay.
+TEST(GuardedDevice, KeepsNoWeightCache) {
+  const test::TempDir directory;
+  EngineConfig config = guarded_config(test::model_path("quire-tiny"));
+  config.max_model_len = 256;
+  config.weight_cache = directory.path();
+  GuardedHooks guarded;
+  const auto engine = Engine::start(config, {}, guarded.hooks);
+  EXPECT_EQ(test::ask(*engine, greedy_request({5, 6, 7}, 2)).samples.at(0).tokens.size(), 2U);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
 TEST(GuardedDevice, SearchesBeams) {
   EngineConfig config = guarded_config(test::model_path("quire-tiny"));
   config.max_model_len = 128;
