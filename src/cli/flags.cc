@@ -293,7 +293,7 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Target time per output token; prompts are prefilled in chunks small enough to meet it; 0 = none")
       ->transform(duration());
   command
-      .add_flag("--enable-lora", config.enable_lora,
+      .add_flag("--enable-lora,!--no-enable-lora", config.enable_lora,
                 "Allow LoRA adapters to be loaded while the server runs; --lora-modules implies it")
       ->group(group);
   command
