@@ -152,7 +152,7 @@ TEST(AdapterTargets, TellModulesThatAreNotRunFromUnknownOnes) {
   EXPECT_GE(site_of(borrowed, last + "q_proj"), 0);
 }
 
-TEST(AdapterTargets, OfQuantizedModelsAreThoseOfTheirFloatModels) {
+TEST(AdapterTargets, FindModulesOfQuantizedModels) {
   for (const std::string name :
        {"awq", "gptq-4bit-act-order", "compressed-w4a16", "bitsandbytes-nf4", "fp8-blocks"}) {
     const AdapterTargets targets = adapter_targets(*Checkpoint::open(quantized_model(name)), Runner::kAuto);
