@@ -13,7 +13,7 @@ namespace {
 
 struct LowRankCase {
   int64_t adapters;
-  int64_t rows;  // of each
+  int64_t rows;  // rows of each adapter
   int64_t rank;
 };
 

@@ -46,7 +46,8 @@ Status AdapterRegistry::load(const LoraModule& module, bool replace) {
                    "lora_name"};
   }
   if (Status status = check_name(module, replace); !status.ok()) return status;
-  auto loaded = runtime_.read_adapter({.name = module.name, .path = module.path}, {.max_rank = max_rank_});
+  auto loaded = runtime_.read_adapter({.name = module.name, .path = module.path},
+                                      {.max_rank = max_rank_, .base_name = base_name_});
   if (!loaded.ok()) return loaded.failure();
   const lora::AdapterInfo& info = loaded->info;
   if (Status status = check_name(module, replace); !status.ok()) return status;  // another thread may have

@@ -37,7 +37,7 @@ class StepAdapters {
   const AdapterRows* select(std::span<const int32_t> rows);
 
  private:
-  std::vector<const AdapterRef*> of_row_;  // of the step
+  std::vector<const AdapterRef*> of_row_;  // each row of the step
   std::vector<const AdapterRef*> of_selected_;
   RowAdapters all_;
   RowAdapters selected_;

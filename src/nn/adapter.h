@@ -14,8 +14,8 @@
 namespace quire {
 
 // The weights of one adapter for one loaded model. A site is a weight in memory that an adapter can change;
-// sites are numbered in the order in which the description of the model visits them (Linear::site). Owned by
-// whoever loaded it; immutable, so that any number of steps may use it.
+// sites are numbered in the order in which the description of the model visits them (Linear::site). Shared by
+// the requests that use it; immutable, so that any number of steps may read it.
 struct AdapterWeights {
   std::vector<std::unique_ptr<const LowRank>> sites;  // by number; null or beyond the end = unchanged
 
@@ -31,7 +31,7 @@ std::string digest_of(const AdapterWeights& adapter);
 // The rows of a step that use one adapter.
 struct AdapterUse {
   const AdapterWeights* adapter = nullptr;
-  std::span<const int32_t> rows;  // of the step, ascending
+  std::span<const int32_t> rows;  // rows of the step, ascending
 };
 
 // The adapters of the rows that one call of a layer computes: rows [first_row, first_row + num_rows) of the

@@ -42,7 +42,7 @@ struct ForwardBatch {
   std::span<const KvCacheView> kv;            // [num_layers]
   StateBatch states;                          // for models with recurrent layers
   std::span<const LayerState> layer_states;   // [num_layers], or empty
-  const AdapterRows* adapters = nullptr;      // of all tokens; null = none
+  const AdapterRows* adapters = nullptr;      // the adapters of all tokens; null = none
   std::span<const StepTableView> tables;      // as Model::step_tables()
   HostBatch host;
 

@@ -22,7 +22,7 @@ struct LowRank {
   };
 
   int64_t k = 0;              // input features
-  DType dtype = DType::kF32;  // of a and b: float32, bfloat16 or float16
+  DType dtype = DType::kF32;  // type of a and b: float32, bfloat16 or float16
   std::vector<Piece> pieces;  // disjoint, in order of outputs
   Buffer a;                   // [ranks(), k]: the A of the pieces, one after another
   Buffer b;                   // the B of the pieces, one after another, ordered by b_index

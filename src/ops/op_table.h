@@ -106,7 +106,8 @@ struct AdapterRows;  // nn/adapter.h
 struct OpRunner {
   const OpTable& table;
   const OpContext& ctx;
-  const AdapterRows* adapters = nullptr;  // of the rows of all calls; null = none. Layers apply them.
+  const AdapterRows* adapters =
+      nullptr;  // adapters of the rows of all calls; null = none. Layers apply them.
 
   template <class Args>
   void operator()(const Args& args) const {

@@ -141,21 +141,21 @@ void add_parts(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLo
                std::span<Part> parts) {
   int64_t shrinks = 0;
   int64_t expands = 0;
-  int64_t terms = 0;  // of a product with A, and of one with B
+  int64_t rank_rows = 0;  // sum of rows times ranks
   for (Part& part : parts) {
     part.shrink_begin = shrinks;
     part.expand_begin = expands;
     shrinks += part.shrink_items();
     expands += blocks(part.num_rows, kRowBlock) * panel_blocks(*part.change);
-    terms += part.num_rows * part.ranks;
+    rank_rows += part.num_rows * part.ranks;
   }
   if (expands == 0) return;
   each_item(
-      ctx, parts, shrinks, terms * op.x.row_size() / shrinks,
+      ctx, parts, shrinks, rank_rows * op.x.row_size() / shrinks,
       [](const Part& part) { return part.shrink_begin; },
       [&](const Part& part, int64_t item) { shrink(kernels, op, part, item); });
   each_item(
-      ctx, parts, expands, terms * op.out.row_size() / expands,
+      ctx, parts, expands, rank_rows * op.out.row_size() / expands,
       [](const Part& part) { return part.expand_begin; },
       [&](const Part& part, int64_t item) { expand(kernels, op, part, item); });
   for (const Part& part : parts) add_bias(kernels, op, part);

@@ -31,7 +31,7 @@ struct ApiOptions {
   std::vector<std::string> lora_dirs = {};             // directories that they may be loaded from
 };
 
-// What the field `model` names.
+// A model that a request names.
 struct ModelChoice {
   std::string name;          // as named in the response
   std::string adapter = {};  // the same if it is an adapter; empty = the base model

@@ -1,5 +1,4 @@
-// LoRA adapters in an engine: the outputs of PEFT, whoever else is in the batch; cached prefixes are kept
-// apart.
+// LoRA adapters in an engine: the outputs of PEFT in any batch; cached prefixes are kept apart.
 #include <gmock/gmock.h>
 
 #include <map>

@@ -100,7 +100,7 @@ TEST(AdapterRows, APartOfTheRowsHasThePartOfTheAdapters) {
   EXPECT_TRUE(groups_at(rows.get().slice(1, 2), 0, 1).empty());
 }
 
-TEST(AdapterRows, OfOtherRowsAreAnError) {
+TEST(AdapterRows, AreCheckedAgainstTheRowsOfTheLayer) {
   const Matrix w(3, 4, 1);
   const Matrix x(2, 4, 2);
   Linear linear = pack({&w});

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <list>
 #include <string>
 #include <vector>
 
@@ -169,6 +170,46 @@ inline std::vector<Fault<ops::PackedEmbedding>> faults(Type<ops::PackedEmbedding
           {"out [2, 5]", [](auto& op) {
              op.out = floats({2, 5});
            }}};
+}
+
+// ----- low_rank.h
+
+// Rank 2 on outputs 1 to 3 of 5, with 3 inputs.
+inline const LowRank& low_rank() {
+  static const LowRank change = [] {
+    LowRank made{.k = 3, .pieces = {{.out_begin = 1, .n = 3, .rank = 2}}};
+    made.a = Buffer(6 * sizeof(float));
+    made.b = Buffer(6 * sizeof(float));
+    return made;
+  }();
+  return change;
+}
+template <size_t N>
+std::span<const LowRankGroup> low_rank_groups(const int32_t (&rows)[N]) {
+  static std::list<std::array<LowRankGroup, 1>> kept;
+  return kept.emplace_back(std::array<LowRankGroup, 1>{{{&low_rank(), ids(rows)}}});
+}
+inline ops::AddLowRank example(Type<ops::AddLowRank> /*op*/) {
+  return {.out = floats({2, 5}), .x = floats({2, 3}), .groups = low_rank_groups({4, 5}), .first_row = 4};
+}
+inline std::vector<Fault<ops::AddLowRank>> faults(Type<ops::AddLowRank> /*op*/) {
+  return {{"x [2, 4]",
+           [](auto& op) {
+             op.x = floats({2, 4});
+           }},
+          {"out [3, 5]",
+           [](auto& op) {
+             op.out = floats({3, 5});
+           }},
+          {"out [2, 3]",
+           [](auto& op) {
+             op.out = floats({2, 3});
+           }},
+          {"ascend",
+           [](auto& op) {
+             op.groups = low_rank_groups({5, 4});
+           }},
+          {"ascend", [](auto& op) { op.first_row = 5; }}};
 }
 
 // ----- rows.h
