@@ -33,7 +33,6 @@ std::unique_ptr<Scheduler> make_scheduler(int32_t num_sequences, int32_t num_blo
   SchedulerConfig config;
   config.policy = policy;
   config.max_num_seqs = num_sequences;
-  config.max_num_queued_requests = num_sequences;
   config.max_num_batched_tokens = num_sequences + 8 * kPromptTokens;
   config.max_model_len = kMaxModelLen;
   KvLayout layout;
@@ -51,9 +50,9 @@ void add_sequences(Scheduler& scheduler, int32_t num_sequences) {
     for (size_t t = 0; t < request.prompt_token_ids.size(); ++t) {
       request.prompt_token_ids[t] = static_cast<TokenId>(static_cast<size_t>(i) * 7919 + t);
     }
-    request.sampling.max_tokens = kNewTokens;
+    request.sampling.edit().max_tokens = kNewTokens;
     request.client_id = i % 64;
-    request.sampling.ignore_eos = true;
+    request.sampling.edit().ignore_eos = true;
     if (!scheduler.add_request(std::move(request)).ok()) std::abort();
   }
 }
@@ -109,7 +108,6 @@ void queue(benchmark::State& state, SchedulingPolicy policy) {
   SchedulerConfig config;
   config.policy = policy;
   config.max_num_seqs = 1;
-  config.max_num_queued_requests = 1 << 30;
   config.enable_prefix_caching = false;
   KvLayout layout;
   layout.num_blocks = 1024;
@@ -146,7 +144,7 @@ void cached_prompt(benchmark::State& state) {
     Request request;
     request.id = id++;
     request.prompt_token_ids.assign(kPromptTokens, 5);
-    request.sampling.max_tokens = 1;
+    request.sampling.edit().max_tokens = 1;
     if (!scheduler->add_request(std::move(request)).ok()) std::abort();
     const StepPlan& plan = scheduler->schedule();
     answer(plan, result);
