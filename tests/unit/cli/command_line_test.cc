@@ -138,7 +138,7 @@ TEST_F(CommandLineTest, SaysWhichFlagsHaveNoEffect) {
   EXPECT_THAT(line.arguments, ElementsAre("serve", "org/name"));
   EXPECT_THAT(line.notes, testing::SizeIs(6));
   EXPECT_EQ(line.notes[1], "quire serve: --enforce-eager has no effect: there are no CUDA graphs");
-  EXPECT_THAT(translated({"serve", "--no-enforce-eager", "--no-enable-lora"}).notes,
+  EXPECT_THAT(translated({"serve", "--no-enforce-eager", "--no-headless"}).notes,
               ElementsAre(HasSubstr("CUDA graphs"), HasSubstr("it is the default")));
 }
 
