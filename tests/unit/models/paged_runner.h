@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <numeric>
@@ -26,7 +27,8 @@ struct RunnerOptions {
   int threads = 1;
   uint32_t seed = 1;  // for the order of blocks
   OpProfile* profile = nullptr;
-  bool nan = false;      // the pool initially contains NaN only
+  bool nan = false;                         // the pool initially contains NaN only
+  const AdapterWeights* adapter = nullptr;  // the adapter of all tokens
   bool guarded = false;  // the host cannot touch activations, workspace, cache and states between ops
 };
 
@@ -122,7 +124,7 @@ class PagedRunner {
     if (options_.guarded) closed.emplace(memory_);
     Buffer logits(tokens.size() * static_cast<size_t>(model_.spec().vocab_size) * sizeof(float));
     const TensorView view = make_view(logits.data(), DType::kF32, Shape{n, model_.spec().vocab_size});
-    model_.logits(ctx_, hidden, rows, buffers_, view);
+    model_.logits(ctx_, hidden, rows, buffers_, view, {}, adapters_of(rows));
     for (int32_t i = 0; i < n; ++i)
       all.emplace_back(view.row<float>(i), view.row<float>(i) + model_.spec().vocab_size);
   }
@@ -154,6 +156,9 @@ class PagedRunner {
     batch.kv = kv_;
     batch.states = {1, cu, first, state_blocks_, static_cast<int32_t>(state_blocks_.size())};
     batch.layer_states = states_;
+    std::vector<int32_t> rows(tokens.size());
+    std::iota(rows.begin(), rows.end(), 0);
+    batch.adapters = adapters_of(rows);
     batch.host = {tokens, positions, slots, lens};
     batch.tables = tables_.fill(batch.host);
     std::optional<ClosedMemory> closed;
@@ -161,6 +166,18 @@ class PagedRunner {
     return model_.forward(ctx_, batch, buffers_);
   }
 
+  // The option's adapter for all of the rows, which must outlive the result.
+  const AdapterRows* adapters_of(std::span<const int32_t> rows) {
+    if (options_.adapter == nullptr) return nullptr;
+    uses_[0] = {options_.adapter, rows};
+    adapters_ = {
+        .uses = uses_, .groups = groups_, .first_row = 0, .num_rows = static_cast<int64_t>(rows.size())};
+    return &adapters_;
+  }
+
+  std::array<AdapterUse, 1> uses_;
+  std::array<LowRankGroup, 1> groups_;
+  AdapterRows adapters_;
   const Model& model_;
   RunnerOptions options_;
   ActivationBuffers buffers_;
