@@ -269,6 +269,12 @@ REQUESTS = {
         "with_pieces": boolean("With content: whether to return id and piece of each token.", False),
     }, []),
     "DetokenizeRequest": ({**MODEL, "tokens": {**TOKENS, "description": "Token ids."}}, ["tokens"]),
+    "LoadAdapterRequest": ({
+        "lora_name": string("The name that requests give as their model."),
+        "lora_path": string("A directory with the files of the adapter, below one of --lora-allowed-dir."),
+        "load_inplace": boolean("Whether to replace an adapter of that name. Requests that run keep theirs.", False),
+    }, ["lora_name", "lora_path"]),
+    "UnloadAdapterRequest": ({"lora_name": string("The name of an adapter.")}, ["lora_name"]),
 }
 
 
@@ -371,6 +377,8 @@ OPERATIONS = [
     ("get", ["/v1/models", "/models"], "The names of the served model and of its adapters.", None, "Models", None, True),
     ("get", ["/v1/models/{model}"], "One of these names.", None, "Model", None, True),
     ("post", ["/reset_prefix_cache"], "Drops all cached prefixes.", None, "CacheReset", None, True),
+    ("post", ["/v1/load_lora_adapter"], "Loads a LoRA adapter. Only with --allow-runtime-lora-updating.", "LoadAdapterRequest", "text/plain", None, True),
+    ("post", ["/v1/unload_lora_adapter"], "Unloads a LoRA adapter. Only with --allow-runtime-lora-updating.", "UnloadAdapterRequest", "text/plain", None, True),
     ("get", ["/health", "/v1/health", "/ping"], "Status 200 and an empty body if the engine works, 503 if not or if the server is shutting down.", None, "", None, False),
     ("post", ["/ping"], "Same as GET.", None, "", None, False),
     ("get", ["/version"], "The version of the server.", None, "Version", None, False),
@@ -467,7 +475,8 @@ def table(fields, required=()):
 
 SECTIONS = [
     ("Chat completions", "ChatCompletionRequest"), ("Completions", "CompletionRequest"), ("Embeddings, pooling and classification", "EmbeddingRequest"),
-    ("Reranking", "RerankRequest"), ("Scores", "ScoreRequest"), ("Tokenize", "TokenizeRequest"), ("Detokenize", "DetokenizeRequest")]
+    ("Reranking", "RerankRequest"), ("Scores", "ScoreRequest"), ("Tokenize", "TokenizeRequest"), ("Detokenize", "DetokenizeRequest"), ("Load an adapter", "LoadAdapterRequest"),
+    ("Unload an adapter", "UnloadAdapterRequest")]
 GROUPS = [("Sampling", "sampling", SAMPLING), ("Streaming, labels and truncation", "generation", {k: v for k, v in GENERATION.items() if k not in SAMPLING}),
           ("Chat template", "template", TEMPLATE), ("Pooling", "pooling", POOLING)]
 

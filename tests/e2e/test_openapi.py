@@ -40,8 +40,8 @@ POOLING_REQUESTS = [
 
 @pytest.fixture(scope="module")
 def strict():
-    """A server that rejects unknown fields."""
-    process = ServerProcess("--strict-params")
+    """A server that rejects unknown fields, with all routes."""
+    process = ServerProcess("--strict-params", "--allow-runtime-lora-updating")
     yield process
     process.stop()
 
