@@ -36,7 +36,9 @@ Loaded load(const std::string& name) {
   const ExpectedTensors expected(spec, resolver, params);
   const ModelOptions options;
   const LoadProgress progress;
-  WeightLoader loader(resolver, expected, *out.checkpoint, reference_ops(), {}, options, progress, nullptr);
+  const OpContext context;
+  WeightLoader loader(resolver, expected, *out.checkpoint, reference_ops(), context, options, progress,
+                      nullptr);
   ModelTraversal(described, loader, *out.decoder).visit();
   out.targets = adapter_targets(*out.checkpoint, Runner::kAuto);
   return out;
