@@ -78,12 +78,11 @@ struct Asked {
 };
 std::vector<Asked> all_cases(const std::string& model) {
   std::vector<Asked> asked;
-  for (const std::string& adapter : adapters_by_model().at(model)) {
-    for (const auto& golden : golden_of(adapter)["cases"]) asked.push_back({adapter, golden});
-  }
-  for (const auto& golden :
-       read_json_file(test::golden_checkpoint("models/" + model) / "golden.json")["cases"])
-    asked.push_back({"", golden});
+  const auto add = [&](const std::string& adapter, const nlohmann::json& golden) {
+    for (const auto& one : golden["cases"]) asked.push_back({adapter, one});
+  };
+  for (const std::string& adapter : adapters_by_model().at(model)) add(adapter, golden_of(adapter));
+  add("", read_json_file(test::golden_checkpoint("models/" + model) / "golden.json"));
   return asked;
 }
 
