@@ -73,7 +73,8 @@ ADAPTERS = {
     "qwen3_next-linear-attention": ("qwen3_next", dict(r=4, lora_alpha=8, target_modules=[
         "in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "k_proj", "v_proj", "o_proj"]), "float32"),
     "mamba2-projections": ("mamba2", dict(r=4, lora_alpha=8, target_modules=["in_proj"]), "float32"),
-    "mamba-projections": ("mamba", dict(r=4, lora_alpha=8, target_modules=["in_proj", "x_proj", "dt_proj"]), "float32"),
+    # transformers multiplies by the weight of dt_proj itself, so that an adapter on it has no effect in PEFT.
+    "mamba-projections": ("mamba", dict(r=4, lora_alpha=8, target_modules=["in_proj", "x_proj"]), "float32"),
     "lfm2-convolution": ("lfm2", dict(r=4, lora_alpha=8, target_modules=["in_proj", "out_proj", "q_proj", "w1", "w2", "w3"]), "float32"),
     "nemotron_h-hybrid": ("nemotron_h", dict(r=4, lora_alpha=8, target_modules=["in_proj", "up_proj", "q_proj", "o_proj"]), "float32"),
 }
