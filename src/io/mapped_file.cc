@@ -1,8 +1,6 @@
 #include "io/mapped_file.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,20 +11,14 @@
 #include "base/error.h"
 #include "base/strings.h"
 #include "io/mapped_region.h"
-#include "io/open_file.h"
 
 namespace quire {
 MappedFile::MappedFile(const std::filesystem::path& path) {
   const FileHandle file = open_regular_file(path);
-  const int fd = file.fd();
-  struct stat status = {};
-  if (fstat(fd, &status) != 0) fail_to("examine", path, errno);
-  size_ = static_cast<size_t>(status.st_size);
-  constexpr int64_t kSecond = 1'000'000'000;
-  identity_ = {path.filename().string(), int64_t{status.st_size}, static_cast<int64_t>(status.st_ino),
-               int64_t{status.st_mtim.tv_sec} * kSecond + int64_t{status.st_mtim.tv_nsec}};
+  identity_ = identity_of(file, path);
+  size_ = static_cast<size_t>(identity_.bytes);
   if (size_ > 0) {
-    void* p = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, fd, 0);
+    void* p = mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd(), 0);
     if (p == MAP_FAILED) fail_to("map", path, errno);
     data_ = static_cast<const std::byte*>(p);
     try {

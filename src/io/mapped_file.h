@@ -5,19 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
-#include <string>
+
+#include "io/open_file.h"
 
 namespace quire {
-
-// Identifies the contents of a file: if any field differs, the contents may differ.
-struct FileIdentity {
-  std::string name;  // without directories
-  int64_t bytes = 0;
-  int64_t inode = 0;
-  int64_t modified_ns = 0;
-
-  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
-};
 
 class MappedFile {
  public:

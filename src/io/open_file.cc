@@ -45,23 +45,34 @@ FileHandle open_regular_file(const std::filesystem::path& path) {
   return file;
 }
 
-std::string read_regular_file(const std::filesystem::path& path, int64_t max_bytes) {
-  const FileHandle file = open_regular_file(path);
+FileIdentity identity_of(const FileHandle& file, const std::filesystem::path& path) {
   struct stat status = {};
-  if (::fstat(file.fd(), &status) != 0) fail_to("read", path, errno);
-  if (status.st_size > max_bytes) {
-    throw Error(
-        cat(path.string(), " has ", int64_t{status.st_size}, " bytes, at most ", max_bytes, " are allowed"));
-  }
-  std::string text(static_cast<size_t>(status.st_size), '\0');
+  if (::fstat(file.fd(), &status) != 0) fail_to("examine", path, errno);
+  constexpr int64_t kSecond = 1'000'000'000;
+  return {path.filename().string(), int64_t{status.st_size}, static_cast<int64_t>(status.st_ino),
+          int64_t{status.st_mtim.tv_sec} * kSecond + int64_t{status.st_mtim.tv_nsec}};
+}
+
+void read_at(const FileHandle& file, const std::filesystem::path& path, size_t offset,
+             std::span<std::byte> out) {
   size_t done = 0;
-  while (done < text.size()) {
-    const ssize_t count = ::read(file.fd(), text.data() + done, text.size() - done);
+  while (done < out.size()) {
+    const ssize_t count =
+        ::pread(file.fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_to("read", path, errno);
     if (count == 0) throw Error(cat(path.string(), " was truncated while it was read"));
     done += static_cast<size_t>(count);
   }
+}
+
+std::string read_regular_file(const std::filesystem::path& path, int64_t max_bytes) {
+  const FileHandle file = open_regular_file(path);
+  const int64_t bytes = identity_of(file, path).bytes;
+  if (bytes > max_bytes)
+    throw Error(cat(path.string(), " has ", bytes, " bytes, at most ", max_bytes, " are allowed"));
+  std::string text(static_cast<size_t>(bytes), '\0');
+  read_at(file, path, 0, std::as_writable_bytes(std::span(text)));
   return text;
 }
 

@@ -1,10 +1,5 @@
 #include "lora/adapter_file.h"
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <array>
-#include <cerrno>
 #include <system_error>
 
 #include "base/error.h"
@@ -22,37 +17,12 @@ constexpr const char* kPickle = "adapter_model.bin";
 constexpr int64_t kMaxConfigBytes = int64_t{16} << 20;
 constexpr size_t kMaxHeaderBytes = size_t{64} << 20;
 
-FileIdentity identity_of(const FileHandle& file, const fs::path& path) {
-  struct stat status = {};
-  if (::fstat(file.fd(), &status) != 0) fail_to("examine", path, errno);
-  constexpr int64_t kSecond = 1'000'000'000;
-  return {path.filename().string(), int64_t{status.st_size}, static_cast<int64_t>(status.st_ino),
-          int64_t{status.st_mtim.tv_sec} * kSecond + int64_t{status.st_mtim.tv_nsec}};
-}
-
-void read_at(const FileHandle& file, const fs::path& path, size_t offset, std::span<std::byte> out) {
-  size_t done = 0;
-  while (done < out.size()) {
-    const ssize_t count =
-        ::pread(file.fd(), out.data() + done, out.size() - done, static_cast<off_t>(offset + done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail_to("read", path, errno);
-    if (count == 0) throw Error(cat(path.string(), " was truncated while it was read"));
-    done += static_cast<size_t>(count);
-  }
-}
-
 bool is_present(const fs::path& path) {
   std::error_code error;
   return fs::exists(path, error);
 }
 
 }  // namespace
-
-bool is_adapter_directory(const fs::path& path) {
-  std::error_code error;
-  return fs::is_directory(path, error) && is_present(path / kConfig);
-}
 
 AdapterFile read_adapter_file(const fs::path& directory) {
   std::error_code error;

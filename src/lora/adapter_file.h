@@ -9,13 +9,10 @@
 #include <vector>
 
 #include "io/file_handle.h"
-#include "io/mapped_file.h"
+#include "io/open_file.h"
 #include "io/safetensors.h"
 
 namespace quire::lora {
-
-// A directory that has an adapter_config.json.
-bool is_adapter_directory(const std::filesystem::path& path);
 
 // The configuration and the header of the tensors, without data. Plain data; no file stays open.
 struct AdapterFile {
