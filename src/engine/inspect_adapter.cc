@@ -17,26 +17,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The name with "{}" for the numbers of layers and experts.
-std::string without_numbers(std::string_view name) {
-  std::string out;
-  while (true) {
-    const size_t dot = name.find('.');
-    const std::string_view part = name.substr(0, dot);
-    const bool number = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
-    out += number ? "{}" : part;
-    if (dot == std::string_view::npos) return out;
-    out += '.';
-    name.remove_prefix(dot + 1);
-  }
-}
-
 std::vector<AdapterModulesReport> grouped(const std::vector<lora::AdapterModuleInfo>& modules) {
   using Key = std::tuple<std::string, int64_t, float, int64_t, int64_t, std::string, bool>;
   std::map<Key, size_t> index;
   std::vector<AdapterModulesReport> groups;
   for (const lora::AdapterModuleInfo& module : modules) {
-    const AdapterModulesReport group{.name = without_numbers(module.name),
+    const AdapterModulesReport group{.name = module.pattern,
                                      .rank = module.rank,
                                      .scale = module.scale,
                                      .in_features = module.in,

@@ -165,10 +165,9 @@ class Planner {
   // Whether the model has a matrix of this name. Reports it once for each module.
   bool is_target(const std::string& name) {
     if (targets_ == nullptr || modules_.contains(name)) return true;
-    if (refused_.contains(name)) return false;
     const AdapterTarget target = find_target(*targets_, name);
     if (target.module != nullptr && !target.ranges.empty()) return true;
-    refused_[name] = true;
+    if (!refused_.insert(name).second) return false;
     if (target.module == nullptr) {
       fail(name, cat("this model (", targets_->architecture, ") has no such module"));
     } else if (target.module->kind != AdapterModuleKind::kMatrix) {
@@ -240,7 +239,7 @@ class Planner {
   AdapterPlan plan_;
   std::map<std::string, ModuleTensors> modules_;
   std::set<std::string> names_;  // all modules of the file
-  std::map<std::string, bool> refused_;
+  std::set<std::string> refused_;
 };
 
 int64_t element_bytes(const SitePlan& site) {

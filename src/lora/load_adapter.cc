@@ -38,12 +38,51 @@ void compare_base(const AdapterTargets* targets, const AdapterLimits& limits, Ad
   if (targets != nullptr && targets->scaled_inputs && !same) {
     plan.warnings.emplace_back(
         "the model's weights were scaled by channel when it was quantized (AWQ): an adapter that was trained "
-        "on "
-        "the original model has another effect");
+        "on the original model has another effect");
   }
   if (limits.base_name.empty() || made_for.empty() || same) return;
   plan.warnings.push_back(
       cat("the adapter was made for '", shown(made_for), "', the model is '", shown(limits.base_name), "'"));
+}
+
+// The header of an adapter, checked against the model if there is one.
+struct Examined {
+  AdapterFile file;
+  AdapterPlan plan;
+  std::vector<SitePlan> sites;  // refer to modules of the plan
+};
+Examined examine(const AdapterSource& source, const AdapterTargets* targets, const AdapterLimits& limits) {
+  Examined out{.file = read_adapter_file(source.path)};
+  if (limits.identity && *limits.identity != out.file.identity)
+    throw Error(cat(out.file.identity.name, " has changed on disk; load the adapter again"));
+  out.plan = plan_adapter(out.file, targets, limits.max_rank);
+  compare_base(targets, limits, out.plan);
+  out.sites = plan_sites(out.plan.modules, out.plan.problems);
+  return out;
+}
+
+AdapterInfo describe(const Examined& found) {
+  const AdapterPlan& plan = found.plan;
+  AdapterInfo info{.identity = found.file.identity,
+                   .base_model = plan.config.base_model,
+                   .peft_version = plan.config.peft_version};
+  for (const PlannedModule& module : plan.modules) {
+    info.max_rank = std::max(info.max_rank, module.rank);
+    info.modules.push_back({.name = module.name,
+                            .pattern = without_numbers(module.name),
+                            .rank = module.rank,
+                            .scale = module.scale,
+                            .in = module.a.shape[1],
+                            .out = module.b.shape[0],
+                            .dtype = std::string(dtype_name(module.a.dtype)),
+                            .bias = module.bias.has_value()});
+    if (module.ranges.empty()) info.bytes += static_cast<int64_t>(module.a.bytes + module.b.bytes);
+  }
+  for (const SitePlan& site : found.sites) info.bytes += site.a_bytes() + site.b_bytes() + site.bias_bytes();
+  info.warnings = plan.warnings;
+  info.without_effect = plan.without_effect;
+  std::ranges::sort(info.without_effect);
+  return info;
 }
 
 // Calls make() and turns what it throws into a Failure.
@@ -59,28 +98,6 @@ Result<T> guarded(const AdapterSource& source, const Make& make) {
     return Failure{missing ? ErrorKind::kNotFound : ErrorKind::kInvalidArgument,
                    cat(title(source), " ", error.what()), ""};
   }
-}
-
-AdapterInfo describe(const AdapterFile& file, const AdapterPlan& plan, const std::vector<SitePlan>& sites) {
-  AdapterInfo info{.identity = file.identity,
-                   .base_model = plan.config.base_model,
-                   .peft_version = plan.config.peft_version};
-  for (const PlannedModule& module : plan.modules) {
-    info.max_rank = std::max(info.max_rank, module.rank);
-    info.modules.push_back({.name = module.name,
-                            .rank = module.rank,
-                            .scale = module.scale,
-                            .in = module.a.shape[1],
-                            .out = module.b.shape[0],
-                            .dtype = std::string(dtype_name(module.a.dtype)),
-                            .bias = module.bias.has_value()});
-    if (module.ranges.empty()) info.bytes += static_cast<int64_t>(module.a.bytes + module.b.bytes);
-  }
-  for (const SitePlan& site : sites) info.bytes += site.a_bytes() + site.b_bytes() + site.bias_bytes();
-  info.warnings = plan.warnings;
-  info.without_effect = plan.without_effect;
-  std::ranges::sort(info.without_effect);
-  return info;
 }
 
 // Elements of an array of float32, bfloat16 or float16 as bits: the index of the first one that is not
@@ -188,41 +205,30 @@ class SiteLoader {
   std::vector<std::byte> converted_;
 };
 
-AdapterFile read_file(const AdapterSource& source, const AdapterLimits& limits) {
-  AdapterFile file = read_adapter_file(source.path);
-  if (limits.identity && *limits.identity != file.identity)
-    throw Error(cat(file.identity.name, " has changed on disk; load the adapter again"));
-  return file;
-}
-
 }  // namespace
 
 Result<AdapterInfo> examine_adapter(const AdapterSource& source, const AdapterTargets* targets,
                                     const AdapterLimits& limits) {
   return guarded<AdapterInfo>(source, [&]() -> Result<AdapterInfo> {
-    const AdapterFile file = read_file(source, limits);
-    AdapterPlan plan = plan_adapter(file, targets, limits.max_rank);
-    compare_base(targets, limits, plan);
-    const std::vector<SitePlan> sites = plan_sites(plan.modules, plan.problems);
-    if (!plan.problems.empty()) return refused(source, plan);
-    return describe(file, plan, sites);
+    const Examined found = examine(source, targets, limits);
+    if (!found.plan.problems.empty()) return refused(source, found.plan);
+    return describe(found);
   });
 }
 
 Result<LoadedAdapter> load_adapter(const AdapterSource& source, const AdapterTargets& targets,
                                    const AdapterLimits& limits) {
   return guarded<LoadedAdapter>(source, [&]() -> Result<LoadedAdapter> {
-    const AdapterFile file = read_file(source, limits);
-    AdapterPlan plan = plan_adapter(file, &targets, limits.max_rank);
-    compare_base(&targets, limits, plan);
-    const std::vector<SitePlan> sites = plan_sites(plan.modules, plan.problems);
-    if (!plan.problems.empty()) return refused(source, plan);
+    Examined found = examine(source, &targets, limits);
+    Problems& problems = found.plan.problems;
+    if (!problems.empty()) return refused(source, found.plan);
     auto adapter = std::make_shared<AdapterWeights>();
     adapter->sites.resize(static_cast<size_t>(targets.num_sites));
-    SiteLoader loader(file, plan.problems);
-    for (const SitePlan& site : sites) adapter->sites[static_cast<size_t>(site.site)] = loader.load(site);
-    if (!plan.problems.empty()) return refused(source, plan);
-    return LoadedAdapter{std::move(adapter), describe(file, plan, sites)};
+    SiteLoader loader(found.file, problems);
+    for (const SitePlan& site : found.sites)
+      adapter->sites[static_cast<size_t>(site.site)] = loader.load(site);
+    if (!problems.empty()) return refused(source, found.plan);
+    return LoadedAdapter{std::move(adapter), describe(found)};
   });
 }
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "io/mapped_file.h"
+#include "io/open_file.h"
 #include "nn/adapter.h"
 #include "nn/adapter_targets.h"
 
@@ -31,6 +31,7 @@ struct AdapterLimits {
 // A module that the adapter changes.
 struct AdapterModuleInfo {
   std::string name;
+  std::string pattern;  // the name without_numbers()
   int64_t rank = 0;
   float scale = 1.0F;
   int64_t in = 0;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace quire {
 namespace {
@@ -23,26 +24,38 @@ bool is_listed(const AdapterTargets& targets, std::string_view pattern) {
   });
 }
 
-}  // namespace
-
-std::optional<NumberedName> numbered_name(std::string_view name) {
-  NumberedName out;
+// The name with "{}" for each component of digits only, which take(digits) gets.
+template <typename Take>
+std::string pattern_of(std::string_view name, const Take& take) {
+  std::string pattern;
   while (true) {
     const size_t dot = name.find('.');
     const std::string_view part = name.substr(0, dot);
-    if (!part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos) {
-      if (out.count == NumberedName::kMaxNumbers) return std::nullopt;
-      int32_t& number = out.numbers[out.count++];
-      if (std::from_chars(part.data(), part.data() + part.size(), number).ec != std::errc())
-        return std::nullopt;
-      out.pattern += "{}";
-    } else {
-      out.pattern += part;
-    }
-    if (dot == std::string_view::npos) return out;
-    out.pattern += '.';
+    const bool digits = !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
+    if (digits) take(part);
+    pattern += digits ? "{}" : part;
+    if (dot == std::string_view::npos) return pattern;
+    pattern += '.';
     name.remove_prefix(dot + 1);
   }
+}
+
+}  // namespace
+
+std::string without_numbers(std::string_view name) {
+  return pattern_of(name, [](std::string_view) {});
+}
+
+std::optional<NumberedName> numbered_name(std::string_view name) {
+  NumberedName out;
+  bool fits = true;
+  out.pattern = pattern_of(name, [&](std::string_view digits) {
+    fits = fits && out.count < NumberedName::kMaxNumbers;
+    if (!fits) return;
+    int32_t& number = out.numbers[out.count++];
+    fits = std::from_chars(digits.data(), digits.data() + digits.size(), number).ec == std::errc();
+  });
+  return fits ? std::optional(std::move(out)) : std::nullopt;
 }
 
 AdapterTarget find_target(const AdapterTargets& targets, std::string_view name) {

@@ -15,8 +15,11 @@
 
 namespace quire {
 
-// A name whose components of digits only are replaced by "{}": "layers.3.mlp.experts.7.up_proj" is
-// "layers.{}.mlp.experts.{}.up_proj" with the numbers 3 and 7.
+// The name with "{}" for its components of digits only: "layers.{}.mlp.experts.{}.up_proj" for
+// "layers.3.mlp.experts.7.up_proj".
+std::string without_numbers(std::string_view name);
+
+// That pattern with the numbers, 3 and 7.
 struct NumberedName {
   static constexpr size_t kMaxNumbers = 4;
 
