@@ -1,6 +1,7 @@
 #include "engine/adapter_registry.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -25,19 +26,25 @@ AdapterRegistry::AdapterRegistry(LocalRuntime& runtime, const ModelInfo& model, 
   if (!chosen) memory_ = std::max(kDefaultMemory, used());
 }
 
-Status AdapterRegistry::check_name(const LoraModule& module, bool replace) const {
+std::vector<AdapterDescription>::const_iterator AdapterRegistry::locate(std::string_view name) const {
+  return std::ranges::find(adapters_, name, &AdapterDescription::name);
+}
+
+Status AdapterRegistry::check_free(const std::string& name, bool replace) const {
+  if (replace || locate(name) == adapters_.end()) return {};
+  return invalid_argument(cat("There is already an adapter '", name, "'."), "lora_name");
+}
+
+Status AdapterRegistry::check_name(const std::string& name, bool replace) const {
   constexpr size_t kMaxNameBytes = 256;
-  if (module.name.empty() || module.name.size() > kMaxNameBytes) {
+  if (name.empty() || name.size() > kMaxNameBytes) {
     return invalid_argument(cat("The name of an adapter must have 1 to ", kMaxNameBytes, " bytes."),
                             "lora_name");
   }
-  if (module.name == base_name_ || module.name == base_path_)
-    return invalid_argument(cat("'", module.name, "' is the name of the base model."), "lora_name");
+  if (name == base_name_ || name == base_path_)
+    return invalid_argument(cat("'", name, "' is the name of the base model."), "lora_name");
   const std::lock_guard lock(mutex_);
-  const bool exists = std::ranges::find(adapters_, module.name, &AdapterDescription::name) != adapters_.end();
-  if (exists && !replace)
-    return invalid_argument(cat("There is already an adapter '", module.name, "'."), "lora_name");
-  return {};
+  return check_free(name, replace);
 }
 
 Status AdapterRegistry::load(const LoraModule& module, bool replace) {
@@ -45,17 +52,18 @@ Status AdapterRegistry::load(const LoraModule& module, bool replace) {
     return Failure{ErrorKind::kUnsupported, "Adapters are not enabled; start with --enable-lora.",
                    "lora_name"};
   }
-  if (Status status = check_name(module, replace); !status.ok()) return status;
+  if (Status status = check_name(module.name, replace); !status.ok()) return status;
   auto loaded = runtime_.read_adapter({.name = module.name, .path = module.path},
                                       {.max_rank = max_rank_, .base_name = base_name_});
   if (!loaded.ok()) return loaded.failure();
   const lora::AdapterInfo& info = loaded->info;
-  if (Status status = check_name(module, replace); !status.ok()) return status;  // another thread may have
   AdapterDescription added{
       .name = module.name, .path = module.path, .rank = info.max_rank, .bytes = info.bytes};
   added.ref.digest = std::move(loaded->digest);
   {
     const std::lock_guard lock(mutex_);
+    // Another thread may have loaded one of this name.
+    if (Status status = check_free(module.name, replace); !status.ok()) return status;
     const auto same = std::ranges::find_if(
         adapters_, [&](const AdapterDescription& other) { return other.ref.digest == added.ref.digest; });
     if (same != adapters_.end()) {
@@ -83,7 +91,7 @@ Status AdapterRegistry::load(const LoraModule& module, bool replace) {
 
 Status AdapterRegistry::unload(std::string_view name) {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(adapters_, name, &AdapterDescription::name);
+  const auto found = locate(name);
   if (found == adapters_.end())
     return Failure{ErrorKind::kNotFound, cat("There is no adapter '", name.substr(0, 256), "'."),
                    "lora_name"};
@@ -99,7 +107,7 @@ std::vector<AdapterDescription> AdapterRegistry::list() const {
 
 std::optional<AdapterDescription> AdapterRegistry::find(std::string_view name) const {
   const std::lock_guard lock(mutex_);
-  const auto found = std::ranges::find(adapters_, name, &AdapterDescription::name);
+  const auto found = locate(name);
   if (found == adapters_.end()) return std::nullopt;
   return *found;
 }

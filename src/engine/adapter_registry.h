@@ -42,8 +42,11 @@ class AdapterRegistry {
   int64_t used() const;                       // of that, including unloaded ones that requests still use
 
  private:
-  using Weights = std::shared_ptr<const AdapterWeights>;
-  Status check_name(const LoraModule& module, bool replace) const;
+  Status check_name(const std::string& name, bool replace) const;
+
+  // The following need mutex_.
+  std::vector<AdapterDescription>::const_iterator locate(std::string_view name) const;
+  Status check_free(const std::string& name, bool replace) const;
   int64_t used_locked() const;
 
   LocalRuntime& runtime_;

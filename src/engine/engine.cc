@@ -489,6 +489,10 @@ std::vector<AdapterDescription> Engine::adapters() const {
   return impl_->model->adapters->list();
 }
 
+std::optional<AdapterDescription> Engine::find_adapter(std::string_view name) const {
+  return impl_->model->adapters->find(name);
+}
+
 Status Engine::load_adapter(const LoraModule& module, bool replace) {
   return impl_->model->adapters->load(module, replace);
 }

@@ -12,6 +12,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.h"
@@ -52,6 +53,7 @@ class Engine final : public RequestPort {
   // The LoRA adapters that requests can name, and changes of them (engine/adapter_registry.h). Loading reads
   // files on the calling thread; running requests keep the adapters that they use.
   std::vector<AdapterDescription> adapters() const;
+  std::optional<AdapterDescription> find_adapter(std::string_view name) const;
   Status load_adapter(const LoraModule& module, bool replace = false);
   Status unload_adapter(const std::string& name);
 

@@ -73,6 +73,9 @@ class EngineAdapter final : public ServingEngine {
     return engine_.compile(spec);
   }
   std::vector<AdapterDescription> adapters() const override { return engine_.adapters(); }
+  std::optional<AdapterDescription> find_adapter(std::string_view name) const override {
+    return engine_.find_adapter(name);
+  }
   Status load_adapter(const LoraModule& module, bool replace) override {
     return engine_.load_adapter(module, replace);
   }

@@ -119,16 +119,15 @@ std::string model_list(const ApiState& state) {
 
 void one_model(const ApiState& state, std::string_view name, const Writer& writer) {
   const std::vector<std::string>& names = state.options.model_names;
-  const std::vector<AdapterDescription> adapters = state.engine.adapters();
-  const auto adapter = std::ranges::find(adapters, name, &AdapterDescription::name);
   const bool is_base = std::ranges::find(names, name) != names.end();
-  if (!is_base && adapter == adapters.end()) {
+  const auto adapter = is_base ? std::nullopt : state.engine.find_adapter(name);
+  if (!is_base && !adapter) {
     return writer->send(
         error_response(404, no_such_model(name, state.options, state.engine), "model", "model_not_found"));
   }
   std::string body;
   JsonOut out(body);
-  write_model_card(out, state, std::string(name), is_base ? nullptr : &*adapter);
+  write_model_card(out, state, std::string(name), adapter ? &*adapter : nullptr);
   writer->send(json_response(std::move(body)));
 }
 

@@ -219,8 +219,7 @@ ModelChoice read_model(FieldReader& fields, const ApiOptions& options, const Ser
   const std::vector<std::string>& names = options.model_names;
   if (!name || name->empty()) return {.name = names.front()};
   if (std::ranges::find(names, *name) != names.end()) return {.name = *name};
-  const std::vector<AdapterDescription> adapters = engine.adapters();
-  if (std::ranges::find(adapters, *name, &AdapterDescription::name) == adapters.end())
+  if (!engine.find_adapter(*name))
     fields.fail(ErrorKind::kNotFound, no_such_model(*name, options, engine), "model");
   return {.name = *name, .adapter = *name};
 }

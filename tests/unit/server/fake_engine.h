@@ -62,8 +62,12 @@ class FakeEngine final : public ServingEngine {
     return SharedConstraint(std::make_shared<const NoConstraint>());
   }
   std::vector<AdapterDescription> adapters() const override { return loras; }
+  std::optional<AdapterDescription> find_adapter(std::string_view name) const override {
+    const auto found = std::ranges::find(loras, name, &AdapterDescription::name);
+    return found == loras.end() ? std::nullopt : std::optional(*found);
+  }
   Status load_adapter(const LoraModule& module, bool replace) override {
-    if (!replace && std::ranges::find(loras, module.name, &AdapterDescription::name) != loras.end())
+    if (!replace && find_adapter(module.name))
       return invalid_argument("There is already such an adapter.", "lora_name");
     std::erase_if(loras, [&](const AdapterDescription& old) { return old.name == module.name; });
     loras.push_back({.name = module.name, .path = module.path});
