@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/adapter_targets.h"
+#include "models/pooling_files.h"
 #include "nn/adapter.h"
 
 namespace quire {
@@ -14,7 +15,7 @@ Result<InspectedAdapter> inspect_adapter(const lora::AdapterSource& source, cons
     if (!examined.ok()) return examined.failure();
     return InspectedAdapter{std::move(*examined), ""};
   }
-  auto loaded = lora::load_adapter(source, adapter_targets(*base, runner), limits);
+  auto loaded = lora::load_adapter(source, adapter_targets(*base, read_spec(*base, runner)), limits);
   if (!loaded.ok()) return loaded.failure();
   return InspectedAdapter{std::move(loaded->info), digest_of(*loaded->adapter)};
 }

@@ -146,14 +146,13 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
     log_debug("kernels prefetch weights into ", choice.tuning.prefetch_into_l2 ? "L2" : "L1",
               "; the other variant takes ", fixed(choice.gain, 2), " times as long");
   }
-  runtime->runner_ = model_options.runner;
   runtime->kv_dtype_ = kv_dtype.value_or(runtime->model_->weight_dtype());
   return runtime;
 }
 
 Result<LocalRuntime::ReadAdapter> LocalRuntime::read_adapter(const lora::AdapterSource& source,
                                                              const lora::AdapterLimits& limits) {
-  std::call_once(adapter_targets_made_, [&] { adapter_targets_ = adapter_targets(*checkpoint_, runner_); });
+  std::call_once(adapter_targets_made_, [&] { adapter_targets_ = adapter_targets(*checkpoint_, spec()); });
   Result<lora::LoadedAdapter> loaded = lora::load_adapter(source, adapter_targets_, limits);
   if (!loaded.ok()) return loaded.failure();
   std::string digest = digest_of(*loaded->adapter);

@@ -102,7 +102,6 @@ class LocalRuntime {
   std::unique_ptr<Model> model_;
   DType kv_dtype_ = DType::kF32;
   KernelTuning tuning_;
-  Runner runner_ = Runner::kAuto;
   std::once_flag adapter_targets_made_;  // by the first read_adapter()
   AdapterTargets adapter_targets_;
   std::unique_ptr<LocalExecutor> executor_;

@@ -203,9 +203,8 @@ AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolve
   return targets;
 }
 
-AdapterTargets adapter_targets(const Checkpoint& checkpoint, Runner runner) {
+AdapterTargets adapter_targets(const Checkpoint& checkpoint, const ModelSpec& spec) {
   const auto files = read_pooling_files(checkpoint);
-  const ModelSpec spec = read_spec(checkpoint, runner);
   const TensorResolver resolver(spec, checkpoint);
   return adapter_targets({spec, files ? &*files : nullptr}, resolver);
 }

@@ -12,7 +12,7 @@ namespace quire {
 // name table, whichever of them the checkpoint uses. Throws Error as describe_model() does.
 AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolver& resolver);
 
-// The model is that of Model::load with the same checkpoint and runner.
-AdapterTargets adapter_targets(const Checkpoint& checkpoint, Runner runner);
+// spec: read_spec() of the checkpoint.
+AdapterTargets adapter_targets(const Checkpoint& checkpoint, const ModelSpec& spec);
 
 }  // namespace quire

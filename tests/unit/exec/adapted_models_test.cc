@@ -52,7 +52,7 @@ class AdaptedModels : public testing::TestWithParam<std::string> {};
 TEST_P(AdaptedModels, ComputeWithAnAdapterOnEveryMatrix) {
   const OpTable ops = checked(*select_cpu_isa().table);
   const auto loaded = test::load_model(test::golden_model(GetParam()), ops);
-  const AdapterTargets targets = adapter_targets(*loaded.checkpoint, Runner::kAuto);
+  const AdapterTargets targets = adapter_targets(*loaded.checkpoint, loaded.model->spec());
   const auto prompt = read_json_file(test::golden_model(GetParam()) / "golden.json")["cases"][1]["prompt"]
                           .get<std::vector<int32_t>>();
   const auto whole = static_cast<int64_t>(prompt.size());

@@ -106,7 +106,8 @@ TEST(AdapterNames, FindAllModulesOfTransformersWithTheirShape) {
   const json all = golden_modules();
   for (const auto& [model, kinds] : all.items()) {
     const auto checkpoint = Checkpoint::open(golden_checkpoint(model));
-    found += expect_all(model, kinds, adapter_targets(*checkpoint, Runner::kAuto));
+    const ModelSpec spec = read_spec(*checkpoint, Runner::kAuto);
+    found += expect_all(model, kinds, adapter_targets(*checkpoint, spec));
   }
   EXPECT_GT(found, 2700U);
 }
@@ -118,8 +119,9 @@ TEST(AdapterNames, FindThemInGgufFilesToo) {
   for (const auto& [name, file] : files.items()) {
     const std::string bytes = make_gguf(file, golden_model(name));
     const auto checkpoint = gguf_from_memory(std::as_bytes(std::span(bytes.data(), bytes.size())), "m.gguf");
+    const ModelSpec spec = read_spec(*checkpoint, Runner::kAuto);
     const std::string model = "models/" + name;
-    found += expect_all(model, all.at(model), adapter_targets(*checkpoint, Runner::kAuto));
+    found += expect_all(model, all.at(model), adapter_targets(*checkpoint, spec));
   }
   EXPECT_GT(found, 500U);
 }

@@ -40,7 +40,7 @@ Loaded load(const std::string& name) {
   WeightLoader loader(resolver, expected, *out.checkpoint, reference_ops(), context, options, progress,
                       nullptr);
   ModelTraversal(described, loader, *out.decoder).visit();
-  out.targets = adapter_targets(*out.checkpoint, Runner::kAuto);
+  out.targets = adapter_targets(*out.checkpoint, spec);
   return out;
 }
 
@@ -157,7 +157,8 @@ TEST(AdapterTargets, TellModulesThatAreNotRunFromUnknownOnes) {
 TEST(AdapterTargets, FindModulesOfQuantizedModels) {
   for (const std::string name :
        {"awq", "gptq-4bit-act-order", "compressed-w4a16", "bitsandbytes-nf4", "fp8-blocks"}) {
-    const AdapterTargets targets = adapter_targets(*Checkpoint::open(quantized_model(name)), Runner::kAuto);
+    const auto checkpoint = Checkpoint::open(quantized_model(name));
+    const AdapterTargets targets = adapter_targets(*checkpoint, read_spec(*checkpoint, Runner::kAuto));
     for (const std::string module :
          {"self_attn.q_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.up_proj"}) {
       const AdapterTarget target = find_target(targets, "model.layers.0." + module);
