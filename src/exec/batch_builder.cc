@@ -57,6 +57,32 @@ int32_t BatchBuilder::num_blocks_of(const ScheduledSequence& scheduled) const {
   return (scheduled.num_computed_tokens + scheduled.num_new_tokens + block_size_ - 1) / block_size_;
 }
 
+template <class Arrays>
+void BatchBuilder::take_arrays(Arrays& arrays, size_t seqs, size_t tokens, size_t blocks) {
+  for (StepArray<int32_t>* array : {&token_ids_, &positions_, &token_types_, &row_indices_})
+    *array = arrays.template take<int32_t>(tokens);
+  cu_seqlens_q_ = arrays.template take<int32_t>(seqs + 1);
+  seq_lens_ = arrays.template take<int32_t>(seqs);
+  first_positions_ = arrays.template take<int32_t>(seqs);
+  state_blocks_ = arrays.template take<int32_t>(seqs * state_groups_.size());
+  if (groups_.empty()) no_slots_ = arrays.template take<int64_t>(tokens);
+  for (AttentionGroup& group : groups_) {
+    group.slot_mapping = arrays.template take<int64_t>(tokens);
+    group.block_table_indptr = arrays.template take<int32_t>(seqs + 1);
+    group.block_table = arrays.template take<int32_t>(blocks);
+    group.shared_order = arrays.template take<int32_t>(seqs);
+    group.shared_blocks = arrays.template take<int32_t>(seqs);
+  }
+  for (GroupTable& own : tables_) {
+    const size_t count = own.table.count(tokens, seqs);
+    if (own.table.fill) {
+      own.narrow = arrays.template take<int32_t>(count);
+    } else {
+      own.wide = arrays.template take<int64_t>(count);
+    }
+  }
+}
+
 // Takes memory for the arrays of the step.
 void BatchBuilder::lay_out(const StepPlan& plan) {
   const size_t seqs = plan.scheduled.size();
@@ -66,40 +92,13 @@ void BatchBuilder::lay_out(const StepPlan& plan) {
     tokens += static_cast<size_t>(scheduled.num_new_tokens);
     blocks += static_cast<size_t>(num_blocks_of(scheduled));
   }
-  const size_t states = seqs * state_groups_.size();
-  const auto ints = [](size_t count) { return StepArrays::bytes_of<int32_t>(count); };
-  const size_t slots = StepArrays::bytes_of<int64_t>(tokens);
-  const size_t per_group = slots + ints(seqs + 1) + ints(blocks) + 2 * ints(seqs);
-  size_t tables = 0;
-  for (const GroupTable& own : tables_) {
-    const size_t count = own.table.count(tokens, seqs);
-    tables += own.table.fill ? ints(count) : StepArrays::bytes_of<int64_t>(count);
-  }
-  arrays_.start(tables + 4 * ints(tokens) + ints(seqs + 1) + 2 * ints(seqs) + ints(states) +
-                (groups_.empty() ? slots : groups_.size() * per_group));
-  for (StepArray<int32_t>* array : {&token_ids_, &positions_, &token_types_, &row_indices_})
-    *array = arrays_.take<int32_t>(tokens);
-  cu_seqlens_q_ = arrays_.take<int32_t>(seqs + 1);
-  seq_lens_ = arrays_.take<int32_t>(seqs);
-  first_positions_ = arrays_.take<int32_t>(seqs);
-  state_blocks_ = arrays_.take<int32_t>(states);
-  if (groups_.empty()) no_slots_ = arrays_.take<int64_t>(tokens);
+  StepArraysSize size;
+  take_arrays(size, seqs, tokens, blocks);
+  arrays_.start(size.bytes);
+  take_arrays(arrays_, seqs, tokens, blocks);
   for (AttentionGroup& group : groups_) {
-    group.slot_mapping = arrays_.take<int64_t>(tokens);
-    group.block_table_indptr = arrays_.take<int32_t>(seqs + 1);
-    group.block_table = arrays_.take<int32_t>(blocks);
-    group.shared_order = arrays_.take<int32_t>(seqs);
-    group.shared_blocks = arrays_.take<int32_t>(seqs);
     group.num_blocks = 0;
     group.block_table_indptr.host[0] = 0;
-  }
-  for (GroupTable& own : tables_) {
-    const size_t count = own.table.count(tokens, seqs);
-    if (own.table.fill) {
-      own.narrow = arrays_.take<int32_t>(count);
-    } else {
-      own.wide = arrays_.take<int64_t>(count);
-    }
   }
   cu_seqlens_q_.host[0] = 0;
   num_rows_ = 0;

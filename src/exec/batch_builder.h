@@ -77,6 +77,10 @@ class BatchBuilder {
   void fill_tables();
   int32_t num_blocks_of(const ScheduledSequence& scheduled) const;
   void lay_out(const StepPlan& plan);
+  // Takes the arrays of a step from `arrays`, StepArrays or StepArraysSize. blocks: of all sequences, in one
+  // group.
+  template <class Arrays>
+  void take_arrays(Arrays& arrays, size_t seqs, size_t tokens, size_t blocks);
   void add_sequence(const ScheduledSequence& scheduled, int32_t index, const SequenceRecord& record);
   void add_blocks(AttentionGroup& group, const ScheduledSequence& scheduled, size_t index,
                   const SequenceRecord& record) const;

@@ -22,6 +22,8 @@ struct StepArray {
   StepArray first(size_t count) const { return {host.first(count), device.first(count)}; }
 };
 
+// Takes the arrays of a step from one buffer. A step is laid out twice: first with StepArraysSize, which only
+// counts.
 class StepArrays {
  public:
   explicit StepArrays(Device& device) : device_(device) {}
@@ -54,6 +56,16 @@ class StepArrays {
   Device& device_;
   MirroredBuffer buffer_;
   size_t used_ = 0;
+};
+
+struct StepArraysSize {
+  size_t bytes = 0;
+
+  template <class T>
+  StepArray<T> take(size_t count) {
+    bytes += StepArrays::bytes_of<T>(count);
+    return {};
+  }
 };
 
 }  // namespace quire
