@@ -10,8 +10,7 @@
 //   up to it). It does not depend on the number or order of rows or on the number of threads: the order of
 //   every sum is fixed by the element.
 // - Memory that arguments refer to (views, pointers, spans) is the device's, and stays as it is until the op
-// has
-//   run. The arguments themselves, and structs that they refer to, have been read when the call returns.
+//   has run. The arguments themselves, and structs that they refer to, have been read when the call returns.
 // - No op allocates, or makes a system call other than to wake the pool's threads.
 #pragma once
 
@@ -106,8 +105,8 @@ struct AdapterRows;  // nn/adapter.h
 struct OpRunner {
   const OpTable& table;
   const OpContext& ctx;
-  const AdapterRows* adapters =
-      nullptr;  // adapters of the rows of all calls; null = none. Layers apply them.
+  // Adapters of the rows of all calls, which layers apply; null = none.
+  const AdapterRows* adapters = nullptr;
 
   template <class Args>
   void operator()(const Args& args) const {

@@ -1,30 +1,16 @@
 """LoRA adapters in Python: lora_request as in vLLM, with the outputs of PEFT."""
 
 import asyncio
-import functools
 import json
-import pathlib
-import sys
-import tempfile
 
 import pytest
+from golden_checkpoints import golden_checkpoint
 from quire import LLM, AsyncEngineArgs, AsyncLLM, EngineArgs, LLMEngine, SamplingParams, ValidationError
 from quire.exceptions import LoRAAdapterNotFoundError
 from quire.lora.request import LoRARequest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
-import golden_weights  # noqa: E402
-
-_folder = tempfile.TemporaryDirectory(prefix="quire-golden-")
 NAMES = ["qwen3-attention", "qwen3-rslora"]
 OPTIONS = {"kv_cache_memory_bytes": 32 << 20, "generation_config": "none"}
-
-
-@functools.cache
-def golden_checkpoint(name):
-    path = pathlib.Path(_folder.name) / name
-    golden_weights.write_checkpoint(golden_weights.GOLDEN / name, path)
-    return path
 
 
 def golden(name):

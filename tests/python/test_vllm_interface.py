@@ -4,11 +4,11 @@ import asyncio
 import dataclasses
 import math
 import pathlib
-import sys
 import typing
 
 import pytest
 import quire
+from golden_checkpoints import golden_checkpoint
 from quire import (
     LLM,
     AsyncEngineArgs,
@@ -36,13 +36,8 @@ GREEDY = SamplingParams(temperature=0, max_tokens=4)
 
 
 @pytest.fixture(scope="module")
-def classifier(tmp_path_factory):
-    sys.path.insert(0, str(ROOT / "tools"))
-    import golden_weights
-
-    path = tmp_path_factory.mktemp("models") / "classifier"
-    golden_weights.write_checkpoint(golden_weights.GOLDEN / "pooling" / "bert-classifier", path)
-    return LLM(path, threads=1)
+def classifier():
+    return LLM(golden_checkpoint("pooling/bert-classifier"), threads=1)
 
 
 # ---- Outputs -----------------------------------------------------------------------------------------------------

@@ -193,12 +193,10 @@ class EngineArgs:
             options["max_model_len"] = self.max_model_len
         for name in ("block_size", "max_num_seqs", "max_num_batched_tokens",
                      "enable_prefix_caching", "threads", "weight_cache", "kv_disk_cache", "kv_disk_cache_size",
-                     "profile"):
+                     "profile", "lora_memory"):
             if (value := getattr(self, name)) is not None:
                 options[name] = value
         options["enable_lora"] = bool(self.enable_lora)
-        if self.lora_memory is not None:
-            options["lora_memory"] = self.lora_memory
         if self.kv_cache_memory_bytes is not None:
             options["kv_cache_memory"] = self.kv_cache_memory_bytes
         return options

@@ -128,22 +128,26 @@ TEST(GuardedDevice, SwapsPreemptedSequences) {
   EXPECT_GT(stats.num_swapped_in_blocks, 0);
 }
 
+// Each request has the expected answer; reused: with tokens from the prefix cache.
+void expect_answers(Engine& engine, const std::vector<Request>& requests, const std::vector<Answer>& expected,
+                    bool reused) {
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Answer answer = test::ask(engine, requests[i]);
+    test::expect_same(expected[i], answer);
+    EXPECT_GE(answer.num_cached_tokens, reused ? 1 : 0) << i;
+  }
+}
+
 TEST(GuardedDevice, ReadsCachedPrefixesFromTheHost) {
   EngineConfig config = guarded_config(test::model_path("quire-tiny"));
   config.max_model_len = 256;
   config.swap_space = int64_t{32} << 20;
   config.kv_cache_memory = int64_t{2} << 20;
-  std::vector<Request> requests = mixed_requests(6, 100, 4);
+  const std::vector<Request> requests = mixed_requests(6, 100, 4);
   const std::vector<Answer> expected = all_answers(*Engine::start(config), requests);
   GuardedHooks guarded;
   const auto engine = Engine::start(config, {}, guarded.hooks);
-  for (int round = 0; round < 2; ++round) {
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const Answer answer = test::ask(*engine, requests[i]);
-      test::expect_same(expected[i], answer);
-      EXPECT_GE(answer.num_cached_tokens, round == 1 ? 1 : 0) << i;
-    }
-  }
+  for (int round = 0; round < 2; ++round) expect_answers(*engine, requests, expected, round == 1);
 }
 
 TEST(GuardedDevice, WritesPrefixesToDiskAndReadsThem) {
@@ -155,12 +159,7 @@ TEST(GuardedDevice, WritesPrefixesToDiskAndReadsThem) {
   config.kv_disk_cache = directory.path();
   for (int round = 0; round < 2; ++round) {
     GuardedHooks guarded;
-    const auto engine = Engine::start(config, {}, guarded.hooks);
-    for (size_t i = 0; i < requests.size(); ++i) {
-      const Answer answer = test::ask(*engine, requests[i]);
-      test::expect_same(expected[i], answer);
-      EXPECT_GE(answer.num_cached_tokens, round == 1 ? 1 : 0) << i;
-    }
+    expect_answers(*Engine::start(config, {}, guarded.hooks), requests, expected, round == 1);
   }
 }
 

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -87,9 +86,7 @@ class AdapterFiles {
   }
 
   std::filesystem::path path() const { return dir_.path(); }
-  void write(const std::string& name, std::string_view text) const {
-    std::ofstream(path() / name, std::ios::binary) << text;
-  }
+  void write(const std::string& name, std::string_view text) const { dir_.write(name, text); }
   void write() const {
     write("adapter_config.json", config.dump());
     write("adapter_model.safetensors", weights());

@@ -5,9 +5,7 @@ import pathlib
 import sys
 import tempfile
 
-from server_process import ROOT
-
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tools"))
 import golden_weights  # noqa: E402
 
 _folder = tempfile.TemporaryDirectory(prefix="quire-golden-")
