@@ -8,7 +8,7 @@ concerned.
 
 A layer is affected if its sources or its unit tests differ. Threads of all layers use `base`, so a change of `base` affects all layers that
 start threads. clang-tidy takes 4 s for each source, so it reads the sources that differ, and for each header that differs a source that
-includes it.
+includes it; all sources if its configuration differs.
 """
 import pathlib
 import re
@@ -57,7 +57,7 @@ def affected(files, tested):
         sanitized.add("base")  # the smallest layer shows whether the builds with sanitizers still work
     stages = {"asan": [layer for layer in tested if layer in sanitized],
               "tsan": [layer for layer in THREADED_LAYERS if layer in sanitized or "base" in changed]}
-    stages["tidy"] = sources_to_read(files)
+    stages["tidy"] = source_layers() if ".clang-tidy" in files else sources_to_read(files)
     stages = {stage: parts for stage, parts in stages.items() if parts}
     if any(file.startswith("tests/fuzz/") for file in files):
         stages["fuzz"] = []
@@ -68,9 +68,12 @@ def affected(files, tested):
     return stages
 
 
+def source_layers():
+    return sorted(path.name for path in (ROOT / "src").iterdir() if path.is_dir())
+
+
 def everything(tested):
-    layers = sorted(path.name for path in (ROOT / "src").iterdir() if path.is_dir())
-    return {"asan": tested, "tsan": tested, "tidy": layers, "fuzz": [], "emulate": [], "wheel": [], "frameworks": []}
+    return {"asan": tested, "tsan": tested, "tidy": source_layers(), "fuzz": [], "emulate": [], "wheel": [], "frameworks": []}
 
 
 def changed_files(commit):

@@ -153,8 +153,8 @@ void require_shared(const ShapeCheck& shapes, const AttentionBatch& batch) {
   shapes.require(sum == int64_t{batch.num_seqs} * (batch.num_seqs - 1) / 2,
                  "shared_order must contain each sequence once");
   const auto block = [&](size_t i, int32_t b) {
-    const auto at =
-        static_cast<size_t>(batch.block_table_indptr[static_cast<size_t>(batch.shared_order[i])] + b);
+    const auto seq = static_cast<size_t>(batch.shared_order[i]);
+    const auto at = static_cast<size_t>(batch.block_table_indptr[seq]) + static_cast<size_t>(b);
     return at < batch.block_table.size() ? batch.block_table[at] : -1;
   };
   for (size_t i = 0; i < seqs; ++i) {

@@ -54,7 +54,7 @@ Chart percentile_chart(std::string title, std::vector<std::vector<double>> bins,
 }
 
 // The cumulative distribution of the values, with one point per percent.
-ChartLine distribution_line(std::string name, std::vector<std::vector<double>> bins) {
+ChartLine distribution_line(std::string name, const std::vector<std::vector<double>>& bins) {
   std::vector<double> all;
   for (const auto& bin : bins) all.insert(all.end(), bin.begin(), bin.end());
   std::sort(all.begin(), all.end());

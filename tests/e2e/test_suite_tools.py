@@ -21,6 +21,7 @@ TESTED = ["base", "kv", "text", "exec", "engine", "backends", "server"]
     (["tests/unit/engine/engine_test.cc", "src/text/tokenizer/bpe.h"],
      {"asan": ["text", "engine"], "tsan": ["engine"], "tidy": ["src/text/tokenizer/bpe.cc"]}),
     (["src/text/a_removed_file.cc"], {"asan": ["text"]}),
+    ([".clang-tidy"], {"tidy": affected.source_layers()}),
     (["src/base/log.cc"], {"asan": ["base"], "tsan": affected.THREADED_LAYERS, "tidy": ["src/base/log.cc"]}),
     (["src/server/page/page.css"], {"asan": ["server"], "tsan": ["server"], "wheel": [], "frameworks": []}),
     (["python/quire/llm.py"], {"wheel": [], "frameworks": []}),

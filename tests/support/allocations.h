@@ -1,4 +1,4 @@
-// Counts the memory that the program allocates with `new`. Programs that use it are linked with
+// Counts what the program allocates with `new`: memory and calls. Programs that use it are linked with
 // allocations.cc.
 #pragma once
 
@@ -10,6 +10,9 @@ namespace quire::test {
 
 // Sanitizers have their own `new`, which is not counted.
 inline constexpr bool kCountsAllocations = !kSanitizer;
+
+// The calls of `new` by all threads since the program started.
+int64_t allocation_count();
 
 // The most memory that all threads have had at once since its construction, in addition to what they had
 // then. One at a time.

@@ -1,30 +1,8 @@
 // A step of sequences that only decode allocates no heap memory.
 #include <gtest/gtest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <new>
-
+#include "support/allocations.h"
 #include "unit/sched/fake_executor.h"
-
-namespace {
-std::atomic<int64_t> num_allocations{0};
-}
-
-// Counts every allocation of this executable. Not inlined, so that the compiler sees new with delete, never
-// malloc with delete.
-[[gnu::noinline]] void* operator new(size_t size) {
-  num_allocations.fetch_add(1, std::memory_order_relaxed);
-  void* memory = std::malloc(size == 0 ? 1 : size);
-  if (memory == nullptr) throw std::bad_alloc();
-  return memory;
-}
-[[gnu::noinline]] void operator delete(void* memory) noexcept {
-  std::free(memory);
-}
-[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
-  std::free(memory);
-}
 
 namespace quire::test {
 namespace {
@@ -32,6 +10,7 @@ namespace {
 class SchedulerCost : public ::testing::TestWithParam<SchedulingPolicy> {};
 
 TEST_P(SchedulerCost, SteadyDecodeAllocatesNothing) {
+  if (!kCountsAllocations) GTEST_SKIP() << "sanitizers have their own `new`";
   SchedulerConfig config;
   config.policy = GetParam();
   config.max_num_seqs = 64;
@@ -59,16 +38,16 @@ TEST_P(SchedulerCost, SteadyDecodeAllocatesNothing) {
   ASSERT_EQ(scheduler.stats().num_running, 64);
   int64_t allocated = 0;
   for (int i = 0; i < 500; ++i) {
-    int64_t before = num_allocations.load();
+    int64_t before = allocation_count();
     const StepPlan& plan = scheduler.schedule(now += 0.01);
-    allocated += num_allocations.load() - before;
+    allocated += allocation_count() - before;
     result.step = plan.step;
     result.sampled.clear();
     for (const ScheduledSequence& scheduled : plan.scheduled)
       result.sampled.push_back({scheduled.seq, 7, -1.0F, {}});
-    before = num_allocations.load();
+    before = allocation_count();
     scheduler.commit(result);
-    allocated += num_allocations.load() - before;
+    allocated += allocation_count() - before;
   }
   EXPECT_EQ(scheduler.stats().num_running, 64);
   EXPECT_EQ(allocated, 0);

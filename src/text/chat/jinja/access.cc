@@ -14,7 +14,7 @@ bool is_dunder(std::string_view name) {
 
 Value unsafe_attribute(Heap& heap, const Value& object, std::string_view name) {
   auto* info = heap.create<UndefinedInfo>();
-  const Value result = Value::of(info);
+  Value result = Value::of(info);
   info->error = ErrorClass::kSecurity;
   constexpr size_t kShown = 200;  // templates can create names of any length
   info->hint = "access to attribute '" + std::string(name.substr(0, kShown)) + "' of '" +
@@ -282,7 +282,7 @@ Value find_attribute(Heap& heap, const Value& object, std::string_view name) {
 
 Value undefined_attribute(Heap& heap, const Value& object, const Value& name) {
   auto* info = heap.create<UndefinedInfo>();
-  const Value result = Value::of(info);
+  Value result = Value::of(info);
   info->owner = object.is_none() ? "None" : type_name(object).data();
   info->name = name;
   return result;
@@ -290,7 +290,7 @@ Value undefined_attribute(Heap& heap, const Value& object, const Value& name) {
 
 Value undefined_hint(Heap& heap, std::string hint) {
   auto* info = heap.create<UndefinedInfo>();
-  const Value result = Value::of(info);
+  Value result = Value::of(info);
   info->hint = std::move(hint);
   return result;
 }

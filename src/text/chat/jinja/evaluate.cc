@@ -211,7 +211,7 @@ QUIRE_OUT_OF_LINE Value Interpreter::eval_list(const Expr& expr, Frame& frame) {
 }
 
 QUIRE_OUT_OF_LINE Value Interpreter::eval_dict(const Expr& expr, Frame& frame) {
-  const Value result = heap_.dict();
+  Value result = heap_.dict();
   for (size_t i = 0; i + 1 < expr.items.size(); i += 2) {
     const Value key = eval(*expr.items[i], frame);
     result.get<Dict>().set(key, eval(*expr.items[i + 1], frame));

@@ -52,7 +52,7 @@ Value filter_float(Interpreter& interpreter, Arguments& args) {
   static constexpr std::string_view kNames[] = {"value", "default"};
   Value a[2];
   bind_values("float", args, kNames, 1, a);
-  const Value fallback = a[1].is_missing() ? Value::real(0) : a[1];
+  Value fallback = a[1].is_missing() ? Value::real(0) : a[1];
   if (a[0].is(Kind::kFloat)) return a[0];
   if (a[0].is_integral()) return Value::real(static_cast<double>(a[0].as_int()));
   if (a[0].is(Kind::kBigInt)) return Value::real(std::strtod(a[0].get<BigInt>().digits.c_str(), nullptr));
@@ -75,7 +75,7 @@ Value filter_int(Interpreter& interpreter, Arguments& args) {
   static constexpr std::string_view kNames[] = {"value", "default", "base"};
   Value a[3];
   bind_values("int", args, kNames, 1, a);
-  const Value fallback = a[1].is_missing() ? Value::integer(0) : a[1];
+  Value fallback = a[1].is_missing() ? Value::integer(0) : a[1];
   if (a[0].is_integral()) return Value::integer(a[0].as_int());
   if (a[0].is(Kind::kBigInt)) return a[0];
   if (a[0].is_undefined()) fail_undefined(a[0]);
@@ -85,7 +85,7 @@ Value filter_int(Interpreter& interpreter, Arguments& args) {
   if (!a[0].is_string()) return fallback;
   interpreter.heap().step_bytes(a[0].str().size() * kClassCost * 2);
   const int64_t base = integer_or(a[2], 10);
-  if (const Value parsed = parse_integer(interpreter.heap(), a[0].str(), base); !parsed.is_missing())
+  if (Value parsed = parse_integer(interpreter.heap(), a[0].str(), base); !parsed.is_missing())
     return parsed;
   const auto real = parse_float(a[0].str());
   if (!real || !std::isfinite(*real)) return fallback;

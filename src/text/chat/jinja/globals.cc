@@ -21,7 +21,7 @@ Value call_range(Interpreter& interpreter, Arguments& args) {
   }
   const int64_t step = integer_or(a[2], 1);
   if (step == 0) fail_value("range() arg 3 must not be zero");
-  const Value range = Value::of(interpreter.heap().create<Range>(start, stop, step));
+  Value range = Value::of(interpreter.heap().create<Range>(start, stop, step));
   const int64_t size = range.get<Range>().size();
   if (size < 0 || size > kMaxRange) {
     fail(ErrorClass::kLimit, "Range too big. The sandbox blocks ranges larger than MAX_RANGE (" +
@@ -33,7 +33,7 @@ Value call_range(Interpreter& interpreter, Arguments& args) {
 // dict(mapping or pairs, **more)
 Value make_dict(Interpreter& interpreter, Arguments& args) {
   Heap& heap = interpreter.heap();
-  const Value result = heap.dict();
+  Value result = heap.dict();
   auto& dict = result.get<Dict>();
   if (args.positional.size() > 1) {
     fail_type("dict expected at most 1 argument, got " + std::to_string(args.positional.size()));
@@ -69,7 +69,7 @@ Value call_namespace(Interpreter& interpreter, Arguments& args) {
     }
   }
   auto* result = interpreter.heap().create<Namespace>();
-  const Value reference = Value::of(result);
+  Value reference = Value::of(result);
   result->attributes = attributes;
   return reference;
 }
@@ -78,7 +78,7 @@ Value call_cycler(Interpreter& interpreter, Arguments& args) {
   if (!args.keywords.empty()) fail_type("cycler() got an unexpected keyword argument");
   if (args.positional.empty()) fail(ErrorClass::kRuntime, "at least one item has to be provided");
   auto* cycler = interpreter.heap().create<Cycler>();
-  const Value result = Value::of(cycler);
+  Value result = Value::of(cycler);
   cycler->items = std::move(args.positional);
   return result;
 }
@@ -88,7 +88,7 @@ Value call_joiner(Interpreter& interpreter, Arguments& args) {
   Value a[1];
   bind_values("joiner", args, kNames, 0, a);
   auto* joiner = interpreter.heap().create<Joiner>();
-  const Value result = Value::of(joiner);
+  Value result = Value::of(joiner);
   joiner->separator = a[0].is_missing() ? interpreter.heap().string(", ") : a[0];
   return result;
 }

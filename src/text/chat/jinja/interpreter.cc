@@ -59,7 +59,7 @@ void Interpreter::write(const Value& value) {
 
 Value Interpreter::new_frame(const FrameLayout& layout, Frame* parent) {
   auto* frame = heap_.create<Frame>();
-  const Value reference = Value::of(frame);
+  Value reference = Value::of(frame);
   frame->parent = parent;
   if (parent != nullptr) frame->parent_reference = Value::of(parent);
   heap_.grow(*frame, static_cast<size_t>(layout.num_slots) * sizeof(Value));
@@ -381,7 +381,7 @@ int64_t LoopState::count() {
 
 Value Interpreter::make_macro(const MacroDefinition& definition, Frame& frame) {
   auto* macro = heap_.create<Macro>();
-  const Value result = Value::of(macro);
+  Value result = Value::of(macro);
   macro->definition = &definition;
   macro->frame = Value::of(&frame);
   return result;

@@ -27,7 +27,7 @@ Value dict_get(Interpreter&, const Value& self, Arguments& args) {
 
 Value dict_copy(Interpreter& interpreter, const Value& self, Arguments& args) {
   if (!args.positional.empty() || !args.keywords.empty()) fail_type("dict.copy() takes no arguments");
-  const Value copy = interpreter.heap().dict();
+  Value copy = interpreter.heap().dict();
   for (const auto& [key, value] : self.get<Dict>().entries) copy.get<Dict>().set(key, value);
   return copy;
 }
@@ -36,7 +36,7 @@ Value dict_fromkeys(Interpreter& interpreter, const Value&, Arguments& args) {
   static constexpr std::string_view kNames[] = {"iterable", "value"};
   Value a[2];
   bind_values("fromkeys", args, kNames, 1, a);
-  const Value result = interpreter.heap().dict();
+  Value result = interpreter.heap().dict();
   Cursor cursor(interpreter.heap(), a[0]);
   Value key;
   while (cursor.next(key)) result.get<Dict>().set(key, a[1].is_missing() ? Value::none() : a[1]);

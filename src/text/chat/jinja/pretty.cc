@@ -32,7 +32,7 @@ Value sorted_copy(Heap& heap, const Value& value, int depth) {
       return type_name(a.first) < type_name(b.first);
     }
   });
-  const Value copy = heap.dict();
+  Value copy = heap.dict();
   for (const auto& [key, item] : entries) copy.get<Dict>().set(key, sorted_copy(heap, item, depth + 1));
   return copy;
 }

@@ -73,7 +73,7 @@ Value filter_center(Interpreter& interpreter, Arguments& args) {
 
 Value escaped(Interpreter& interpreter, const Value& value, bool force) {
   Heap& heap = interpreter.heap();
-  const Value s = soft_string(interpreter, value);
+  Value s = soft_string(interpreter, value);
   if (!force && s.get<Str>().markup) return s;
   constexpr size_t kLongestEntity = 5;
   heap.require(s.str().size() * kLongestEntity);
