@@ -16,6 +16,7 @@ void add_commands(CLI::App& app, int& exit_code) {
   add_bundle(app, exit_code);
   add_perplexity(app, exit_code);
   add_quantize(app, exit_code);
+  add_merge(app, exit_code);
   add_simulate(app, exit_code);
   add_top(app, exit_code);
   add_pull(app, exit_code);

@@ -22,6 +22,7 @@ void add_bundle(CLI::App& app, int& exit_code);
 void add_check_schema(CLI::App& app, int& exit_code);
 void add_perplexity(CLI::App& app, int& exit_code);
 void add_quantize(CLI::App& app, int& exit_code);
+void add_merge(CLI::App& app, int& exit_code);
 void add_simulate(CLI::App& app, int& exit_code);
 void add_top(CLI::App& app, int& exit_code);
 void add_pull(CLI::App& app, int& exit_code);

@@ -6,7 +6,7 @@ namespace {
 
 constexpr HelpGroup kHelpGroups[] = {
     {"Run a model", "run chat serve generate"},
-    {"Models", "pull list rm inspect quantize bundle"},
+    {"Models", "pull list rm inspect quantize merge bundle"},
     {"Measurements", "top bench perplexity simulate"},
     {"Text", "tokenize detokenize render parse check-schema"},
     {"Other", "completion man version"},
@@ -86,6 +86,10 @@ constexpr CommandHelp kCommandHelps[] = {
      "--output --format --bits --group-size --method --text --samples --eval-text --threads --revision",
      {"quire quantize path/to/model -o DIR --format gguf-q4_k",
       "quire quantize path/to/model -o DIR --format gptq --text text.txt"}},
+    {"merge",
+     "",
+     {"quire merge path/to/model path/to/adapter -o DIR",
+      "quire merge Qwen/Qwen3-0.6B my-adapter -o merged"}},
     {"simulate",
      "--trace --num-requests --request-rate --input-len --output-len --memory --replicas --goodput --svg "
      "--json",

@@ -9,6 +9,10 @@
 
 namespace quire {
 
+// Names the tensor of the output embedding, also if this checkpoint does not have it: "lm_head.weight". Empty
+// if the architecture has no such tensor.
+std::string head_name(const ModelSpec& spec, const TensorResolver& resolver);
+
 // The tensor that holds the output embedding in this checkpoint, if it has one: "lm_head.weight"; empty if it
 // has none.
 std::string stored_head(const ModelSpec& spec, const TensorResolver& resolver);

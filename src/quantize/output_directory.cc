@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/output_file.h"
 
 namespace quire {
 
@@ -28,6 +29,13 @@ void OutputDirectory::finish() {
   fs::rename(working_, path_, error);
   if (error) throw Error(cat("cannot create ", path_.string(), ": ", error.message()));
   working_.clear();
+}
+
+void write_side_files(const fs::path& dir, const std::vector<SideFile>& files) {
+  for (const SideFile& file : files) {
+    fs::create_directories((dir / file.name).parent_path());
+    write_file(dir / file.name, file.bytes);
+  }
 }
 
 }  // namespace quire

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace quire {
 
@@ -22,5 +24,13 @@ class OutputDirectory {
   std::filesystem::path path_;
   std::filesystem::path working_;
 };
+
+// A file of the model other than weights: tokenizer, template, generation_config.json.
+struct SideFile {
+  std::string name;  // may be in a folder
+  std::string bytes;
+};
+// Throws Error.
+void write_side_files(const std::filesystem::path& dir, const std::vector<SideFile>& files);
 
 }  // namespace quire

@@ -251,10 +251,7 @@ void write_config(const Checkpoint& checkpoint, const Target& target, const Plan
   nlohmann::ordered_json config = nlohmann::ordered_json::parse(checkpoint.config().dump());
   config["quantization_config"] = quantization_config(target, plan.ignored, options.kv_scales);
   write_file(dir / "config.json", config.dump(2) + "\n");
-  for (const SideFile& file : options.files) {
-    std::filesystem::create_directories((dir / file.name).parent_path());
-    write_file(dir / file.name, file.bytes);
-  }
+  write_side_files(dir, options.files);
 }
 
 }  // namespace

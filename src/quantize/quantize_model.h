@@ -12,15 +12,10 @@
 #include "base/thread_pool.h"
 #include "io/checkpoint.h"
 #include "quantize/gptq.h"
+#include "quantize/output_directory.h"
 #include "quantize/target.h"
 
 namespace quire {
-
-// A file of the model other than weights: tokenizer, template, generation_config.json.
-struct SideFile {
-  std::string name;
-  std::string bytes;
-};
 
 // Rounding methods. All except kNearest need calibration text.
 enum class Method : uint8_t {

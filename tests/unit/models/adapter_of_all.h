@@ -1,0 +1,61 @@
+// An adapter that changes everything in a model that an adapter can change.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "nn/adapter.h"
+#include "nn/adapter_targets.h"
+
+namespace quire::test {
+
+// Changes of rank 2 of all places, with B times `size`. A module that is in several places, such as a
+// projection that is both keys and values, changes all of them alike.
+inline AdapterWeights adapter_of_all(const AdapterTargets& targets, float size) {
+  struct Place {
+    const std::string* module = nullptr;
+    const AdapterRange* range = nullptr;
+  };
+  std::map<int32_t, std::map<int64_t, Place>> sites;
+  for (const auto& [name, module] : targets.modules) {
+    if (module.kind != AdapterModuleKind::kMatrix) continue;
+    for (const AdapterRange& range : module.ranges) {
+      Place& at = sites[range.site][range.out_begin];
+      // A range of several parameters is replaced by that of the first one alone.
+      if (at.range == nullptr || range.rows < at.range->rows) at = {&name, &range};
+    }
+  }
+  AdapterWeights adapter;
+  adapter.sites.resize(static_cast<size_t>(targets.num_sites));
+  for (const auto& [site, places] : sites) {
+    auto change = std::make_unique<LowRank>();
+    change->k = places.begin()->second.range->in;
+    int64_t elements = 0;
+    for (const auto& [begin, place] : places) {
+      change->pieces.push_back({.out_begin = begin, .n = place.range->rows, .rank = 2, .scale = 0.5F});
+      elements += 2 * place.range->rows;
+    }
+    change->a = Buffer(static_cast<size_t>(change->ranks() * change->k) * sizeof(float));
+    change->b = Buffer(static_cast<size_t>(elements) * sizeof(float));
+    float* a = change->a.as<float>();
+    float* b = change->b.as<float>();
+    for (const auto& [begin, place] : places) {
+      std::vector<uint32_t> seeds(place.module->begin(), place.module->end());
+      seeds.insert(seeds.end(), place.range->numbers.begin(), place.range->numbers.end());
+      std::seed_seq sequence(seeds.begin(), seeds.end());
+      std::mt19937 random(sequence);
+      std::normal_distribution<float> normal;
+      for (int64_t i = 0; i < 2 * change->k; ++i) *a++ = 0.2F * normal(random);
+      for (int64_t i = 0; i < 2 * place.range->rows; ++i) *b++ = size * normal(random);
+    }
+    adapter.sites[static_cast<size_t>(site)] = std::move(change);
+  }
+  return adapter;
+}
+
+}  // namespace quire::test
