@@ -22,6 +22,7 @@ class OverlayCheckpoint : public Checkpoint {
     Entry& entry = entries_[name];
     entry.info = *below_.find(name);
     entry.info.dtype = DType::kF32;
+    entry.info.quantized = false;
     entry.info.bytes = values.size_bytes();
     entry.data = Buffer(values.size_bytes());
     std::memcpy(entry.data.data(), values.data(), values.size_bytes());
