@@ -167,6 +167,21 @@ std::string frame(const std::string& title, const std::string& y_label, const Ax
   return out;
 }
 
+std::string x_ticks(const Axis& x, const std::string& label) {
+  std::string out;
+  for (const double tick : x.ticks) {
+    const double at = to_x(x, tick);
+    out += line(at, kTop + kPlotHeight, at, kTop + kPlotHeight + 5.0, "class=\"a\"");
+    out += text(at, kTop + kPlotHeight + 18.0, tick_text(tick), "text-anchor=\"middle\"");
+  }
+  return out + text(kLeft + kPlotWidth / 2.0, kTop + kPlotHeight + 38.0, label, "text-anchor=\"middle\"");
+}
+
+std::string axis_lines() {
+  return line(kLeft, kTop + kPlotHeight, kLeft + kPlotWidth, kTop + kPlotHeight, "class=\"a\"") +
+         line(kLeft, kTop, kLeft, kTop + kPlotHeight, "class=\"a\"");
+}
+
 std::string legend_entry(int index, const std::string& name, const char* colour) {
   const double y = kTop + 8.0 + 20.0 * index;
   return rect(kLegend, y - 9.0, 12.0, 12.0, cat("fill=\"", colour, "\"")) +
@@ -256,12 +271,7 @@ std::string draw(const Chart& chart) {
   // Draw areas below the grid and lines above it.
   if (chart.kind == ChartKind::kStackedAreas && !chart.lines.empty()) out += stacked(chart, x, y);
   out += frame(chart.title, chart.y_label, y);
-  for (const double tick : x.ticks) {
-    const double at = to_x(x, tick);
-    out += line(at, kTop + kPlotHeight, at, kTop + kPlotHeight + 5.0, "class=\"a\"");
-    out += text(at, kTop + kPlotHeight + 18.0, tick_text(tick), "text-anchor=\"middle\"");
-  }
-  out += text(kLeft + kPlotWidth / 2.0, kTop + kPlotHeight + 38.0, chart.x_label, "text-anchor=\"middle\"");
+  out += x_ticks(x, chart.x_label);
   for (size_t l = 0; l < chart.lines.size(); ++l) {
     const char* colour = colour_of(chart.colour + static_cast<int>(l));
     if (chart.kind == ChartKind::kLines) out += polyline(chart.lines[l], x, y, colour);
@@ -272,9 +282,7 @@ std::string draw(const Chart& chart) {
     out += line(kLeft, at, kLeft + kPlotWidth, at, "stroke=\"#333\" stroke-dasharray=\"6 4\"");
     out += text(kLeft + 6.0, at - 5.0, chart.goal_name, "");
   }
-  out += line(kLeft, kTop + kPlotHeight, kLeft + kPlotWidth, kTop + kPlotHeight, "class=\"a\"");
-  out += line(kLeft, kTop, kLeft, kTop + kPlotHeight, "class=\"a\"");
-  return out;
+  return out + axis_lines();
 }
 
 std::string draw(const BarChart& chart) {
@@ -311,9 +319,31 @@ std::string draw(const BarChart& chart) {
   for (size_t p = 0; p < chart.part_names.size(); ++p)
     out +=
         legend_entry(static_cast<int>(p), chart.part_names[p], colour_of(chart.colour + static_cast<int>(p)));
-  out += line(kLeft, kTop + kPlotHeight, kLeft + kPlotWidth, kTop + kPlotHeight, "class=\"a\"");
-  out += line(kLeft, kTop, kLeft, kTop + kPlotHeight, "class=\"a\"");
-  return out;
+  return out + axis_lines();
+}
+
+std::string draw(const Timeline& chart) {
+  double last = 0.0;
+  for (const Timeline::Row& row : chart.rows)
+    last = std::max(last, row.ends.empty() ? row.begin : row.ends.back());
+  const Axis x = linear_axis(0.0, last, false);
+  std::string out = frame(chart.title, chart.y_label, Axis{});
+  const double slot = kPlotHeight / static_cast<double>(std::max<size_t>(1, chart.rows.size()));
+  const double height = slot > 4.0 ? std::min(24.0, 0.8 * slot) : slot;
+  for (size_t r = 0; r < chart.rows.size(); ++r) {
+    const double y = kTop + (static_cast<double>(r) + 0.5) * slot - height / 2.0;
+    double begin = chart.rows[r].begin;
+    for (size_t p = 0; p < chart.rows[r].ends.size(); ++p) {
+      const double end = chart.rows[r].ends[p];
+      out += rect(to_x(x, begin), y, to_x(x, end) - to_x(x, begin), height,
+                  cat("fill=\"", colour_of(chart.colour + static_cast<int>(p)), "\""));
+      begin = end;
+    }
+  }
+  for (size_t p = 0; p < chart.part_names.size(); ++p)
+    out +=
+        legend_entry(static_cast<int>(p), chart.part_names[p], colour_of(chart.colour + static_cast<int>(p)));
+  return out + x_ticks(x, chart.x_label) + axis_lines();
 }
 
 std::string svg_page(const std::string& title, const std::string& subtitle,

@@ -45,9 +45,24 @@ struct BarChart {
   int colour = 0;
 };
 
+// Horizontal bars over time, one above another, each of parts that follow one another.
+struct Timeline {
+  struct Row {
+    double begin = 0.0;
+    std::vector<double> ends;  // [part_names], ascending: where the parts end
+  };
+  std::string title;
+  std::string x_label;
+  std::string y_label;
+  std::vector<std::string> part_names;
+  std::vector<Row> rows;  // from top to bottom
+  int colour = 0;         // palette index of the first part
+};
+
 // Returns one panel for svg_page().
 std::string draw(const Chart& chart);
 std::string draw(const BarChart& chart);
+std::string draw(const Timeline& chart);
 
 // Returns an SVG document with a title, a subtitle and the panels from top to bottom.
 std::string svg_page(const std::string& title, const std::string& subtitle,

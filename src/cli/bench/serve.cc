@@ -15,6 +15,7 @@
 #include "cli/bench/bench.h"
 #include "cli/bench/dataset.h"
 #include "cli/bench/load.h"
+#include "cli/bench/load_plot.h"
 #include "cli/flags.h"
 #include "cli/progress.h"
 #include "text/chat/messages.h"
@@ -38,6 +39,7 @@ struct ServeBenchFlags {
   std::string dataset_file;
   std::string goodput;
   std::string json;
+  std::string svg;
   RandomLengths lengths;
   DatasetOptions dataset;
   LoadOptions load;
@@ -301,6 +303,12 @@ class ServeBench {
       log_warning(errors[order[i]],
                   errors[order[i]] == 1 ? " request failed: " : " requests failed: ", order[i]);
     }
+    if (!f_.svg.empty()) {
+      const auto requests_text = counted(report.num_requests, "request");
+      write_text(f_.svg, load_plot(cat(model_.name, " at ", base_url_, ": ", requests_text, ", ", failed,
+                                       " failed, ", fixed(report.elapsed_s, 1), " s"),
+                                   result.records));
+    }
     print_report(to_table(report, cat("quire bench serve ", base_url_, f_.endpoint), lines), f_.json, object);
     return report.num_requests > 0 ? 0 : 1;
   }
@@ -376,6 +384,11 @@ void add_bench_serve(CLI::App& bench, int& exit_code) {
   command
       ->add_option("--json", f->json,
                    "Write the results as one JSON object; - = to stdout instead of the table")
+      ->type_name("FILE")
+      ->group(group);
+  command
+      ->add_option("--svg", f->svg,
+                   "Write plots of latencies, throughput and a timeline of the requests as one SVG file")
       ->type_name("FILE")
       ->group(group);
   command->callback([f, &exit_code] { exit_code = run_serve_bench(*f); });

@@ -225,10 +225,14 @@ void print_report(const std::string& table, const std::string& json_path, const 
   }
   std::cout << table << std::flush;
   if (json_path.empty()) return;
-  std::ofstream out(json_path);
-  out << text << "\n";
+  write_text(json_path, text + "\n");
+}
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream out(path);
+  out << text;
   out.close();
-  if (!out) throw Error(cat("cannot write ", json_path));
+  if (!out) throw Error(cat("cannot write ", path));
 }
 
 int64_t peak_memory_bytes() {

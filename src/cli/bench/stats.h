@@ -103,6 +103,9 @@ std::string table_line(const std::string& label, const std::string& value);
 void print_report(const std::string& table, const std::string& json_path,
                   const nlohmann::ordered_json& object);
 
+// Writes or replaces a file. Throws Error.
+void write_text(const std::string& path, const std::string& text);
+
 // Returns the peak resident set size of this process in bytes.
 int64_t peak_memory_bytes();
 
