@@ -17,7 +17,8 @@ std::vector<float> decoded(const Buffer& buffer, DType dtype) {
   return values;
 }
 
-// Whether the pieces are in order within `outputs`, and the buffers have their sizes.
+}  // namespace
+
 bool is_complete(const LowRank& change, int64_t outputs) {
   int64_t end = 0;
   int64_t ranks = 0;
@@ -35,8 +36,6 @@ bool is_complete(const LowRank& change, int64_t outputs) {
          static_cast<int64_t>(change.b.size()) == elements * size &&
          (bias == 0 || bias == outputs * static_cast<int64_t>(sizeof(float)));
 }
-
-}  // namespace
 
 namespace ops {
 

@@ -36,6 +36,9 @@ struct LowRank {
   }
 };
 
+// Whether the pieces are in order within the outputs of a matrix, and the buffers have their sizes.
+bool is_complete(const LowRank& change, int64_t outputs);
+
 // Limit of LowRank::ranks().
 inline constexpr int64_t kMaxLowRanks = 65536;
 // Outputs per panel of a B.

@@ -23,6 +23,7 @@
 #include "ops/experts.h"
 #include "ops/linear.h"
 #include "ops/low_rank.h"
+#include "ops/low_rank_experts.h"
 #include "ops/op.h"
 #include "ops/recurrent.h"
 #include "ops/rows.h"
@@ -33,8 +34,9 @@
 namespace quire {
 
 // All ops. Profiling, shape checks, the tables and the tests are templates over this list.
-using AllOps = ConcatOps<ops::LinearOps, ops::LowRankOps, ops::RowOps, ops::AttentionOps, ops::ExpertOps,
-                         ops::RecurrentOps, ops::CompressedKeyOps, ops::StreamOps>::List;
+using AllOps =
+    ConcatOps<ops::LinearOps, ops::LowRankOps, ops::LowRankExpertOps, ops::RowOps, ops::AttentionOps,
+              ops::ExpertOps, ops::RecurrentOps, ops::CompressedKeyOps, ops::StreamOps>::List;
 
 // Version of all packed layouts and of their rounding; raised with every change. Files of packed weights are
 // valid for one version only.

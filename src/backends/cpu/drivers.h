@@ -45,9 +45,12 @@ void run(const CpuKernels& kernels, const OpContext& ctx, const ops::PackedEmbed
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::GroupedLinear& op);
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::BatchedLinear& op);
 
-// low_rank.cc. Its workspace holds the products of rows with the A of their adapters.
+// low_rank.cc. Its workspace holds the products of rows with the A of their adapters, and for experts the
+// adapter of each row.
 constexpr size_t kLowRankWorkspace = size_t{1} << 20;
+constexpr size_t kLowRankRowBytes = sizeof(int32_t);
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLowRank& op);
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLowRankExperts& op);
 
 // rows.cc
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::RmsNorm& op);

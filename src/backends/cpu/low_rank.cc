@@ -22,10 +22,17 @@ int64_t blocks(int64_t n, int64_t size) {
   return (n + size - 1) / size;
 }
 
+// The operands that all parts of a call share.
+struct Operands {
+  TensorView out;
+  TensorView x;
+};
+
 // Rows of one group whose products with A are in the workspace, and its items in each loop.
 struct Part {
   const LowRank* change;
-  const int32_t* rows;  // within the call
+  int32_t* rows;    // of out
+  int32_t* x_rows;  // of x; may be the same list
   int64_t num_rows;
   int64_t ranks;
   float* h;  // [num_rows, ranks]
@@ -58,7 +65,7 @@ RowRange rows_of(const Part& part, int64_t block) {
   return {begin, std::min(kRowBlock, part.num_rows - begin)};
 }
 
-void shrink(const CpuKernels& kernels, const ops::AddLowRank& op, const Part& part, int64_t item) {
+void shrink(const CpuKernels& kernels, const Operands& op, const Part& part, int64_t item) {
   const LowRank& change = *part.change;
   const int64_t row_blocks = blocks(part.num_rows, kRowBlock);
   const RowRange rows = rows_of(part, item % row_blocks);
@@ -67,7 +74,7 @@ void shrink(const CpuKernels& kernels, const ops::AddLowRank& op, const Part& pa
   float* const h = part.h + rows.begin * part.ranks;
   kernels.low_rank_shrink[storage_of(change.dtype)]({.x = op.x.as<float>(),
                                                      .x_stride = op.x.row_stride,
-                                                     .rows = part.rows + rows.begin,
+                                                     .rows = part.x_rows + rows.begin,
                                                      .num_rows = rows.count,
                                                      .a = element(change.a, change.dtype, rank * change.k),
                                                      .ranks = rank_end - rank,
@@ -84,7 +91,7 @@ void shrink(const CpuKernels& kernels, const ops::AddLowRank& op, const Part& pa
   }
 }
 
-void expand(const CpuKernels& kernels, const ops::AddLowRank& op, const Part& part, int64_t item) {
+void expand(const CpuKernels& kernels, const Operands& op, const Part& part, int64_t item) {
   const LowRank& change = *part.change;
   const int64_t row_blocks = blocks(part.num_rows, kRowBlock);
   const RowRange rows = rows_of(part, item % row_blocks);
@@ -116,7 +123,7 @@ void expand(const CpuKernels& kernels, const ops::AddLowRank& op, const Part& pa
   }
 }
 
-void add_bias(const CpuKernels& kernels, const ops::AddLowRank& op, const Part& part) {
+void add_bias(const CpuKernels& kernels, const Operands& op, const Part& part) {
   if (part.change->bias.size() == 0) return;
   for (int64_t i = 0; i < part.num_rows; ++i)
     kernels.add(op.out.row<float>(part.rows[i]), part.change->bias.as<float>(), op.out.row_size());
@@ -137,8 +144,7 @@ void each_item(const OpContext& ctx, std::span<const Part> parts, int64_t items,
 }
 
 // Both products of the parts.
-void add_parts(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLowRank& op,
-               std::span<Part> parts) {
+void add_parts(const CpuKernels& kernels, const OpContext& ctx, const Operands& op, std::span<Part> parts) {
   int64_t shrinks = 0;
   int64_t expands = 0;
   int64_t rank_rows = 0;  // sum of rows times ranks
@@ -164,14 +170,15 @@ void add_parts(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLo
 // The workspace: a list of parts, their rows within the call, and their products with A.
 class Batch {
  public:
-  Batch(const OpContext& ctx, size_t num_groups) {
+  // max_parts: of all calls of add.
+  Batch(std::span<std::byte> workspace, size_t max_parts) {
     constexpr int64_t kAlign = 64;
-    const RowRoom room = row_room(ctx.workspace, kAlign, 1);
-    std::byte* const end = ctx.workspace.data() + ctx.workspace.size();
+    const RowRoom room = row_room(workspace, kAlign, 1);
+    std::byte* const end = workspace.data() + workspace.size();
     parts_ = reinterpret_cast<Part*>(room.begin);
     const auto bytes = std::min(end - room.begin, static_cast<std::ptrdiff_t>(kLowRankWorkspace));
     max_parts_ =
-        std::min<int64_t>(static_cast<int64_t>(num_groups), bytes / 4 / static_cast<int64_t>(sizeof(Part)));
+        std::min<int64_t>(static_cast<int64_t>(max_parts), bytes / 4 / static_cast<int64_t>(sizeof(Part)));
     next_ = room.begin + blocks(max_parts_ * static_cast<int64_t>(sizeof(Part)), kAlign) * kAlign;
     first_ = next_;
     end_ = room.begin + bytes;
@@ -182,25 +189,26 @@ class Batch {
     num_parts_ = 0;
     next_ = first_;
   }
-  // Adds as many rows of the group, from `begin`, as there is space for. Returns their number.
-  int64_t add(const LowRankGroup& group, int64_t begin, int64_t first_row) {
-    const int64_t ranks = group.change->ranks();
-    const int64_t row_bytes = (ranks + 1) * static_cast<int64_t>(sizeof(float));
-    const auto left = static_cast<int64_t>(group.rows.size()) - begin;
-    const int64_t count = std::min<int64_t>(left, (end_ - next_) / row_bytes);
-    if (count == 0 || num_parts_ == static_cast<size_t>(max_parts_)) return 0;
+  // Adds a part for as many of `count` rows as there is space for, whose lists of rows are to be filled. Null
+  // = there is no space. gathers: the rows of x have a list of their own.
+  Part* add(const LowRank& change, int64_t count, bool gathers) {
+    const int64_t ranks = change.ranks();
+    const int64_t lists = gathers ? 2 : 1;
+    const int64_t row_bytes = (ranks + lists) * static_cast<int64_t>(sizeof(float));
+    count = std::min<int64_t>(count, (end_ - next_) / row_bytes);
+    if (count == 0 || num_parts_ == static_cast<size_t>(max_parts_)) return nullptr;
     auto* rows = reinterpret_cast<int32_t*>(next_);
-    for (int64_t i = 0; i < count; ++i)
-      rows[i] = static_cast<int32_t>(group.rows[static_cast<size_t>(begin + i)] - first_row);
-    parts_[num_parts_++] = {.change = group.change,
-                            .rows = rows,
-                            .num_rows = count,
-                            .ranks = ranks,
-                            .h = reinterpret_cast<float*>(rows + count),
-                            .shrink_begin = 0,
-                            .expand_begin = 0};
     next_ += count * row_bytes;
-    return count;
+    Part& part = parts_[num_parts_++];
+    part = {.change = &change,
+            .rows = rows,
+            .x_rows = gathers ? rows + count : rows,
+            .num_rows = count,
+            .ranks = ranks,
+            .h = reinterpret_cast<float*>(rows + lists * count),
+            .shrink_begin = 0,
+            .expand_begin = 0};
+    return &part;
   }
 
  private:
@@ -212,23 +220,115 @@ class Batch {
   std::byte* end_;
 };
 
+// Adds the parts of a call in batches that fit into the workspace.
+class Adder {
+ public:
+  Adder(const CpuKernels& kernels, const OpContext& ctx, const Operands& op, std::span<std::byte> workspace,
+        size_t max_parts)
+      : kernels_(kernels), ctx_(ctx), op_(op), batch_(workspace, max_parts) {}
+
+  // A part for some of `count` rows, as Batch::add().
+  Part& add(const LowRank& change, int64_t count, bool gathers) {
+    if (Part* part = batch_.add(change, count, gathers)) return *part;
+    finish();
+    Part* const part = batch_.add(change, count, gathers);
+    if (part == nullptr) throw Error("add_low_rank: the workspace has no room for one row");
+    return *part;
+  }
+  void finish() {
+    add_parts(kernels_, ctx_, op_, batch_.parts());
+    batch_.clear();
+  }
+
+ private:
+  const CpuKernels& kernels_;
+  const OpContext& ctx_;
+  const Operands& op_;
+  Batch batch_;
+};
+
+// The terms of one expert, whose rows have the groups group_of_row[row], -1 = none.
+class ExpertTerms {
+ public:
+  ExpertTerms(const ops::AddLowRankExperts& op, size_t expert, const int32_t* group_of_row)
+      : begin_(op.offsets[expert]), end_(op.offsets[expert + 1]), op_(op), group_of_row_(group_of_row) {}
+
+  int32_t begin() const { return begin_; }
+  int32_t group(int32_t term) const { return group_of_row_[op_.rows[static_cast<size_t>(term)]]; }
+  // The first group after `last` that one of the terms has; the number of groups if there is none.
+  int32_t next_group(int32_t last) const {
+    auto next = static_cast<int32_t>(op_.groups.size());
+    for (int32_t t = begin_; t < end_; ++t) {
+      if (group(t) > last) next = std::min(next, group(t));
+    }
+    return next;
+  }
+  int64_t count(int32_t group_index) const {
+    int64_t count = 0;
+    for (int32_t t = begin_; t < end_; ++t) count += group(t) == group_index ? 1 : 0;
+    return count;
+  }
+
+ private:
+  int32_t begin_;
+  int32_t end_;
+  const ops::AddLowRankExperts& op_;
+  const int32_t* group_of_row_;
+};
+
+// The group of each row of the call, in `memory`.
+void find_groups(const ops::AddLowRankExperts& op, int32_t* group_of_row) {
+  std::fill_n(group_of_row, op.num_rows, -1);
+  for (size_t g = 0; g < op.groups.size(); ++g) {
+    for (const int32_t row : op.groups[g].rows) group_of_row[row - op.first_row] = static_cast<int32_t>(g);
+  }
+}
+
 }  // namespace
 
 void run(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLowRank& op) {
-  Batch batch(ctx, op.groups.size());
+  const Operands operands{op.out, op.x};
+  Adder adder(kernels, ctx, operands, ctx.workspace, op.groups.size());
   for (const LowRankGroup& group : op.groups) {
-    for (int64_t begin = 0; begin < static_cast<int64_t>(group.rows.size());) {
-      int64_t added = batch.add(group, begin, op.first_row);
-      if (added == 0) {
-        add_parts(kernels, ctx, op, batch.parts());
-        batch.clear();
-        added = batch.add(group, begin, op.first_row);
-        if (added == 0) throw Error("add_low_rank: the workspace has no room for one row");
-      }
-      begin += added;
+    const auto count = static_cast<int64_t>(group.rows.size());
+    for (int64_t begin = 0; begin < count;) {
+      const Part& part = adder.add(*group.change, count - begin, false);
+      for (int64_t i = 0; i < part.num_rows; ++i)
+        part.rows[i] = static_cast<int32_t>(group.rows[static_cast<size_t>(begin + i)] - op.first_row);
+      begin += part.num_rows;
     }
   }
-  add_parts(kernels, ctx, op, batch.parts());
+  adder.finish();
+}
+
+void run(const CpuKernels& kernels, const OpContext& ctx, const ops::AddLowRankExperts& op) {
+  const Operands operands{op.out, op.x};
+  const RowRoom room = row_room(ctx.workspace, static_cast<int64_t>(kLowRankRowBytes), op.num_rows);
+  if (room.max_rows < op.num_rows)
+    throw Error("add_low_rank_experts: the workspace has no room for the rows");
+  auto* group_of_row = reinterpret_cast<int32_t*>(room.begin);
+  find_groups(op, group_of_row);
+  auto* const rest = reinterpret_cast<std::byte*>(group_of_row + op.num_rows);
+  Adder adder(kernels, ctx, operands, {rest, ctx.workspace.data() + ctx.workspace.size()}, op.rows.size());
+  for (size_t e = 0; e < op.sites.size(); ++e) {
+    const ExpertTerms terms(op, e, group_of_row);
+    const auto num_groups = static_cast<int32_t>(op.groups.size());
+    for (int32_t g = terms.next_group(-1); g < num_groups; g = terms.next_group(g)) {
+      const LowRank* change = op.change(op.groups[static_cast<size_t>(g)], e);
+      if (change == nullptr) continue;
+      int32_t term = terms.begin();
+      for (int64_t left = terms.count(g); left > 0;) {
+        const Part& part = adder.add(*change, left, op.by_row);
+        for (int64_t i = 0; i < part.num_rows; ++term) {
+          if (terms.group(term) != g) continue;
+          if (op.by_row) part.x_rows[i] = op.rows[static_cast<size_t>(term)];
+          part.rows[i++] = term;
+        }
+        left -= part.num_rows;
+      }
+    }
+  }
+  adder.finish();
 }
 
 }  // namespace quire::cpu

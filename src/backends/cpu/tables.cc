@@ -64,7 +64,7 @@ struct Bound {
                                 int threads) {
     return std::max({cpu::workspace_bytes(max_tokens, max_seq_len, num_heads, head_dim, threads),
                      linear_workspace_bytes(kernels()), int_workspace_bytes(kernels(), threads),
-                     kLowRankWorkspace});
+                     kLowRankWorkspace + kLowRankRowBytes * static_cast<size_t>(max_tokens)});
   }
   static bool keeps_sparse_24(DType dtype, int64_t k) { return cpu::keeps_sparse_24(kernels(), dtype, k); }
   static PackedLinear pack_linear(const OpContext& ctx, std::span<const TensorView> parts,

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -99,6 +100,37 @@ TEST(LinearGated, HasTheBitsOfASeparateActivation) {
           ASSERT_TRUE(same_rows(out, want));
         }
       }
+    }
+  }
+}
+
+// Experts, whose terms are of a few rows and of many.
+TEST(LinearGated, GroupsHaveTheBitsOfASeparateActivation) {
+  const std::vector<int32_t> offsets = {0, 1, 1, 60};
+  const std::vector<int32_t> rows = [] {
+    std::vector<int32_t> ascending(60);
+    std::iota(ascending.begin() + 1, ascending.end(), 0);
+    return ascending;
+  }();
+  const TestTensor x = random_tensor(DType::kF32, {59, kInputs}, 1, 3);
+  for (const CpuIsa& isa : usable_isas()) {
+    for (auto& [name, packed] : matrices(*isa.table)) {
+      SCOPED_TRACE(std::string(isa.name) + ", " + name);
+      const TestContext ctx(*isa.table, 2);
+      const PackedLinear plain = without_gate(packed);
+      const std::array<const PackedLinear*, 3> without = {&plain, &plain, &plain};
+      const TestTensor sums(DType::kF32, {60, 2 * kIntermediate});
+      const TestTensor want(DType::kF32, {60, kIntermediate});
+      isa.table->run(ctx, ops::GroupedLinear{
+                              .out = sums, .x = x, .matrices = without, .offsets = offsets, .rows = rows});
+      isa.table->run(ctx,
+                     ops::GatedActivation{.out = want, .gate_up = sums, .activation = Activation::kSilu});
+      packed.gate = Activation::kSilu;
+      const std::array<const PackedLinear*, 3> gated = {&packed, &packed, &packed};
+      const TestTensor out(DType::kF32, {60, kIntermediate}, 2);
+      isa.table->run(
+          ctx, ops::GroupedLinear{.out = out, .x = x, .matrices = gated, .offsets = offsets, .rows = rows});
+      ASSERT_TRUE(same_rows(out, want));
     }
   }
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -210,6 +211,73 @@ inline std::vector<Fault<ops::AddLowRank>> faults(Type<ops::AddLowRank> /*op*/) 
              op.groups = low_rank_groups({5, 4});
            }},
           {"ascend", [](auto& op) { op.first_row = 5; }}};
+}
+
+// ----- low_rank_experts.h
+
+// Three experts, the first and the last of which have the change low_rank().
+inline std::span<const std::unique_ptr<const LowRank>> expert_changes() {
+  static const std::vector<std::unique_ptr<const LowRank>> changes = [] {
+    std::vector<std::unique_ptr<const LowRank>> made(3);
+    for (const size_t site : {0, 2}) {
+      auto change = std::make_unique<LowRank>();
+      change->k = 3;
+      change->pieces = low_rank().pieces;
+      change->a = Buffer(6 * sizeof(float));
+      change->b = Buffer(6 * sizeof(float));
+      made[site] = std::move(change);
+    }
+    return made;
+  }();
+  return changes;
+}
+template <size_t N>
+std::span<const LowRankExpertsGroup> expert_groups(const int32_t (&rows)[N]) {
+  static std::list<std::array<LowRankExpertsGroup, 1>> kept;
+  return kept.emplace_back(std::array<LowRankExpertsGroup, 1>{{{expert_changes(), ids(rows)}}});
+}
+inline ops::AddLowRankExperts example(Type<ops::AddLowRankExperts> /*op*/) {
+  return {.out = floats({4, 5}),
+          .x = floats({2, 3}),
+          .groups = expert_groups({4, 5}),
+          .sites = ids({0, 1, 2}),
+          .offsets = ids({0, 1, 1, 4}),
+          .rows = ids({0, 0, 1, 1}),
+          .num_rows = 2,
+          .first_row = 4,
+          .by_row = true};
+}
+inline std::vector<Fault<ops::AddLowRankExperts>> faults(Type<ops::AddLowRankExperts> /*op*/) {
+  return {{"x [2, 4]",
+           [](auto& op) {
+             op.x = floats({2, 4});
+           }},
+          {"out [3, 5]",
+           [](auto& op) {
+             op.out = floats({3, 5});
+           }},
+          {"out [4, 3]",
+           [](auto& op) {
+             op.out = floats({4, 3});
+           }},
+          {"x must have all rows", [](auto& op) { op.by_row = false; }},
+          {"2 of 2",
+           [](auto& op) {
+             op.rows = ids({0, 0, 1, 2});
+           }},
+          {"offsets [3]",
+           [](auto& op) {
+             op.offsets = ids({0, 1, 4});
+           }},
+          {"the offsets must ascend",
+           [](auto& op) {
+             op.offsets = ids({0, 2, 1, 4});
+           }},
+          {"ascend within",
+           [](auto& op) {
+             op.groups = expert_groups({5, 4});
+           }},
+          {"ascend within", [](auto& op) { op.first_row = 5; }}};
 }
 
 // ----- rows.h
