@@ -24,8 +24,12 @@ void RowAdapters::assign(std::span<const AdapterRef* const> adapters) {
     begin = end;
   }
   scratch_.resize(uses_.size());
-  view_ = {
-      .uses = uses_, .groups = scratch_, .first_row = 0, .num_rows = static_cast<int64_t>(adapters.size())};
+  expert_scratch_.resize(uses_.size());
+  view_ = {.uses = uses_,
+           .groups = scratch_,
+           .first_row = 0,
+           .num_rows = static_cast<int64_t>(adapters.size()),
+           .expert_groups = expert_scratch_};
 }
 
 void StepAdapters::build(const StepPlan& plan, SequenceStore& sequences) {

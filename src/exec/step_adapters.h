@@ -20,9 +20,10 @@ class RowAdapters {
   const AdapterRows* rows() const { return uses_.empty() ? nullptr : &view_; }
 
  private:
-  std::vector<int32_t> order_;         // rows with an adapter, by adapter and then ascending
-  std::vector<AdapterUse> uses_;       // parts of order_
-  std::vector<LowRankGroup> scratch_;  // as many as uses_
+  std::vector<int32_t> order_;                       // rows with an adapter, by adapter and then ascending
+  std::vector<AdapterUse> uses_;                     // parts of order_
+  std::vector<LowRankGroup> scratch_;                // as many as uses_
+  std::vector<LowRankExpertsGroup> expert_scratch_;  // likewise
   AdapterRows view_;
 };
 

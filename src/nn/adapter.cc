@@ -7,6 +7,22 @@
 #include "base/strings.h"
 
 namespace quire {
+namespace {
+
+void require_rows(const AdapterRows& rows, int64_t num_rows) {
+  if (num_rows == rows.num_rows) return;
+  throw Error(cat("internal error: a layer computes ", num_rows, " rows with the adapters of ", rows.num_rows,
+                  " rows"));
+}
+
+// The rows of the use that are among `rows`.
+std::span<const int32_t> rows_of(const AdapterUse& use, const AdapterRows& rows) {
+  const auto begin = std::ranges::lower_bound(use.rows, rows.first_row);
+  const auto end = std::ranges::lower_bound(use.rows, rows.first_row + rows.num_rows);
+  return {begin, end};
+}
+
+}  // namespace
 
 std::string digest_of(const AdapterWeights& adapter) {
   Fingerprint print;
@@ -26,19 +42,28 @@ std::string digest_of(const AdapterWeights& adapter) {
 }
 
 std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows) {
-  if (num_rows != rows.num_rows) {
-    throw Error(cat("internal error: a layer computes ", num_rows, " rows with the adapters of ",
-                    rows.num_rows, " rows"));
-  }
+  require_rows(rows, num_rows);
   size_t count = 0;
   for (const AdapterUse& use : rows.uses) {
     const LowRank* change = use.adapter->at(site);
     if (change == nullptr) continue;
-    const auto begin = std::ranges::lower_bound(use.rows, rows.first_row);
-    const auto end = std::ranges::lower_bound(use.rows, rows.first_row + rows.num_rows);
-    if (begin != end) rows.groups[count++] = {.change = change, .rows = {begin, end}};
+    const auto own = rows_of(use, rows);
+    if (!own.empty()) rows.groups[count++] = {.change = change, .rows = own};
   }
   return rows.groups.first(count);
+}
+
+std::span<const LowRankExpertsGroup> groups_at(const AdapterRows& rows, std::span<const int32_t> sites,
+                                               int64_t num_rows) {
+  require_rows(rows, num_rows);
+  size_t count = 0;
+  for (const AdapterUse& use : rows.uses) {
+    const auto own = rows_of(use, rows);
+    const auto changed = [&](int32_t site) { return use.adapter->at(site) != nullptr; };
+    if (own.empty() || std::ranges::none_of(sites, changed)) continue;
+    rows.expert_groups[count++] = {.sites = use.adapter->sites, .rows = own};
+  }
+  return rows.expert_groups.first(count);
 }
 
 }  // namespace quire

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ops/low_rank.h"
+#include "ops/low_rank_experts.h"
 #include "ops/op_table.h"
 
 namespace quire {
@@ -41,6 +42,7 @@ struct AdapterRows {
   std::span<LowRankGroup> groups;  // scratch, as many as uses
   int64_t first_row = 0;
   int64_t num_rows = 0;
+  std::span<LowRankExpertsGroup> expert_groups = {};  // scratch, as many as uses
 
   // Rows [begin, end) of these.
   AdapterRows slice(int64_t begin, int64_t end) const {
@@ -70,5 +72,10 @@ class RunnerOfRows {
 // The rows of `rows` whose adapters change the site, as groups for ops::AddLowRank, in `rows.groups`. Throws
 // Error if the layer computes another number of rows: whatever selects rows must pass AdapterRows of them.
 std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows);
+
+// The same for the sites of experts, as groups for ops::AddLowRankExperts, in `rows.expert_groups`: the rows
+// whose adapters change one of them. Which rows an expert has is not known here.
+std::span<const LowRankExpertsGroup> groups_at(const AdapterRows& rows, std::span<const int32_t> sites,
+                                               int64_t num_rows);
 
 }  // namespace quire

@@ -80,38 +80,81 @@ bool apply_changed(const OpRunner& run, const Linear& linear, const TensorView& 
   return true;
 }
 
-LinearGroup::Piece& LinearGroup::piece_for(int64_t begin, const PackedLinear& w) {
-  for (Piece& piece : pieces_) {
+LinearGroup::Piece& LinearGroup::piece_for(std::vector<Piece>& pieces, int64_t begin, const PackedLinear& w) {
+  for (Piece& piece : pieces) {
     const PackedLinear& other = *first_matrix(piece.matrices);
     if (piece.begin == begin && other.n == w.n && other.k == w.k && other.gate == w.gate) return piece;
   }
-  return pieces_.emplace_back(Piece{.begin = begin, .matrices = {}});
+  return pieces.emplace_back(Piece{.begin = begin, .matrices = {}});
+}
+
+void LinearGroup::place(std::vector<Piece>& pieces, int64_t begin, const PackedLinear& w) {
+  Piece& piece = piece_for(pieces, begin, w);
+  piece.matrices.resize(static_cast<size_t>(size_));
+  piece.matrices.push_back(&w);
 }
 
 void LinearGroup::add(const Linear& linear) {
   int64_t begin = 0;
-  const auto place = [&](const PackedLinear& w) {
-    Piece& piece = piece_for(begin, w);
-    piece.matrices.resize(static_cast<size_t>(size_));
-    piece.matrices.push_back(&w);
+  const auto add_matrix = [&](const PackedLinear& w) {
+    place(pieces_, begin, w);
+    if (w.gate) place(plain_pieces_, begin, plain_.emplace_back(without_gate(w)));
     begin += w.out_columns();
   };
-  place(linear.weight);
-  for (const PackedLinear& w : linear.more) place(w);
+  add_matrix(linear.weight);
+  for (const PackedLinear& w : linear.more) add_matrix(w);
+  sites_.push_back(linear.site);
   ++size_;
-  for (Piece& piece : pieces_) piece.matrices.resize(static_cast<size_t>(size_));
+  for (auto* pieces : {&pieces_, &plain_pieces_}) {
+    for (Piece& piece : *pieces) piece.matrices.resize(static_cast<size_t>(size_));
+  }
 }
 
-void LinearGroup::apply_grouped(const OpRunner& run, const TensorView& out, const TensorView& x,
-                                std::span<const int32_t> offsets, std::span<const int32_t> rows) const {
-  for (const Piece& piece : pieces_) {
+void LinearGroup::multiply_grouped(const OpRunner& run, std::span<const Piece> pieces, const TensorView& out,
+                                   const TensorView& x, const GroupedTerms& terms) const {
+  for (const Piece& piece : pieces) {
     const int64_t end = piece.begin + first_matrix(piece.matrices)->out_columns();
     run(ops::GroupedLinear{.out = column_slice(out, piece.begin, end),
                            .x = x,
                            .matrices = piece.matrices,
-                           .offsets = offsets,
-                           .rows = rows});
+                           .offsets = terms.offsets,
+                           .rows = terms.by_row ? terms.rows : std::span<const int32_t>()});
   }
+}
+
+std::span<const LowRankExpertsGroup> LinearGroup::changes_of(const OpRunner& run,
+                                                             const GroupedTerms& terms) const {
+  if (run.adapters == nullptr) return {};
+  return groups_at(*run.adapters, sites_, terms.num_rows);
+}
+
+void LinearGroup::add_changes(const OpRunner& run, std::span<const LowRankExpertsGroup> changes,
+                              const TensorView& out, const TensorView& x, const GroupedTerms& terms) const {
+  if (changes.empty()) return;
+  run(ops::AddLowRankExperts{.out = out,
+                             .x = x,
+                             .groups = changes,
+                             .sites = sites_,
+                             .offsets = terms.offsets,
+                             .rows = terms.rows,
+                             .num_rows = terms.num_rows,
+                             .first_row = run.adapters->first_row,
+                             .by_row = terms.by_row});
+}
+
+void LinearGroup::apply_grouped(const OpRunner& run, const TensorView& out, const TensorView& x,
+                                const GroupedTerms& terms) const {
+  multiply_grouped(run, pieces_, out, x, terms);
+  add_changes(run, changes_of(run, terms), out, x, terms);
+}
+
+bool LinearGroup::apply_changed_grouped(const OpRunner& run, const TensorView& out, const TensorView& x,
+                                        const GroupedTerms& terms) const {
+  const std::span<const LowRankExpertsGroup> changes = changes_of(run, terms);
+  if (changes.empty()) return false;
+  multiply_grouped(run, plain_pieces_.empty() ? pieces_ : plain_pieces_, out, x, terms);
+  add_changes(run, changes, out, x, terms);
+  return true;
 }
 
 void LinearGroup::apply_batched(const OpRunner& run, const TensorView& out, const TensorView& x) const {

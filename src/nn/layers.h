@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -31,14 +32,27 @@ void apply(const OpRunner& run, const Linear& linear, const TensorView& out, con
 // before the activation. Returns false, and does nothing, if none does.
 bool apply_changed(const OpRunner& run, const Linear& linear, const TensorView& out, const TensorView& x);
 
+// Terms that are sorted by group (ops::GroupedLinear), and the row that each is of.
+struct GroupedTerms {
+  std::span<const int32_t> offsets;
+  std::span<const int32_t> rows;  // [terms], in [0, num_rows)
+  int64_t num_rows = 0;           // rows that the call computes
+  bool by_row = false;            // inputs are those of the rows; otherwise each term has its own
+};
+
 // Linear layers with the same numbers of inputs and outputs that one op applies: those of all experts, or of
 // all heads. Filled when they have been loaded; they outlive it and stay where they are.
 class LinearGroup {
  public:
   void add(const Linear& linear);
-  // out[t, :] = W_g x[rows[t], :] for the terms t of group g (ops::GroupedLinear).
+  // out[t, :] = W_g x[t, :], or W_g x[rows[t], :], for the terms t of group g, and what the adapters of the
+  // rows add.
   void apply_grouped(const OpRunner& run, const TensorView& out, const TensorView& x,
-                     std::span<const int32_t> offsets, std::span<const int32_t> rows = {}) const;
+                     const GroupedTerms& terms) const;
+  // The same without the activation of gated matrices, if an adapter changes one of the layers for one of the
+  // rows, as apply_changed().
+  bool apply_changed_grouped(const OpRunner& run, const TensorView& out, const TensorView& x,
+                             const GroupedTerms& terms) const;
   // out[:, part i] = W_i x[:, part i] (ops::BatchedLinear). All layers must be single matrices of one shape.
   void apply_batched(const OpRunner& run, const TensorView& out, const TensorView& x) const;
 
@@ -49,9 +63,20 @@ class LinearGroup {
     int64_t begin = 0;  // first output
     std::vector<const PackedLinear*> matrices;
   };
-  Piece& piece_for(int64_t begin, const PackedLinear& w);
+  static Piece& piece_for(std::vector<Piece>& pieces, int64_t begin, const PackedLinear& w);
+  // Adds a matrix of the layer `size_`.
+  void place(std::vector<Piece>& pieces, int64_t begin, const PackedLinear& w);
+
+  void multiply_grouped(const OpRunner& run, std::span<const Piece> pieces, const TensorView& out,
+                        const TensorView& x, const GroupedTerms& terms) const;
+  std::span<const LowRankExpertsGroup> changes_of(const OpRunner& run, const GroupedTerms& terms) const;
+  void add_changes(const OpRunner& run, std::span<const LowRankExpertsGroup> changes, const TensorView& out,
+                   const TensorView& x, const GroupedTerms& terms) const;
 
   std::vector<Piece> pieces_;
+  std::deque<PackedLinear> plain_;   // gated matrices without their gates; they stay where they are
+  std::vector<Piece> plain_pieces_;  // pieces of `plain_`; empty if no matrix is gated
+  std::vector<int32_t> sites_;       // Linear::site of each layer
   int64_t size_ = 0;
 };
 

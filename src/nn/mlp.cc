@@ -38,7 +38,8 @@ XieluParams visit_xielu(ParamVisitor& visitor) {
   return params;
 }
 
-// act = act(gates) * ups. up [rows, 2 intermediate] is overwritten.
+}  // namespace
+
 void activate_gated(const OpRunner& run, const Mlp& mlp, const TensorView& up, const TensorView& act) {
   const MlpSpec& spec = mlp.spec;
   const TensorView gates = column_slice(up, 0, spec.intermediate_size);
@@ -56,8 +57,6 @@ void activate_gated(const OpRunner& run, const Mlp& mlp, const TensorView& up, c
                 .gate = gates,
                 .activation = spec.limit_first ? spec.activation : Activation::kNone});
 }
-
-}  // namespace
 
 void apply(const OpRunner& run, const Mlp& mlp, const TensorView& out, const TensorView& x,
            const TensorView& residual, const TensorView& up, const TensorView& act) {

@@ -33,6 +33,9 @@ void finish(const OpRunner& run, const Mlp& mlp, const TensorView& out, const Te
 // already holds the activation. Returns act, or up if the MLP is plain.
 TensorView activate(const OpRunner& run, const Mlp& mlp, const TensorView& up, const TensorView& act);
 
+// The activation of a gated MLP on its own: act = act(gates) * ups. up [rows, 2 intermediate] is overwritten.
+void activate_gated(const OpRunner& run, const Mlp& mlp, const TensorView& up, const TensorView& act);
+
 // Names and labels of the matrices: a dense MLP, an expert and a shared expert differ in nothing else.
 struct MlpParams {
   ParamId gate_proj = mlp::kGateProj;

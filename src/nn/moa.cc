@@ -66,7 +66,8 @@ void Moa::forward(const OpRunner& run, const MixerArgs& args) const {
                            .offsets = at.offsets,
                            .permuted_rows = at.rows,
                            .positions = at.positions});
-  q_projs.apply_grouped(run, at.terms, args.x, at.offsets, at.rows);
+  GroupedTerms by_expert{.offsets = at.offsets, .rows = at.rows, .num_rows = args.x.rows(), .by_row = true};
+  q_projs.apply_grouped(run, at.terms, args.x, by_expert);
   const TensorView q = head_view(at.q, spec.num_heads());
   const TensorView heads = head_view(at.heads, spec.num_heads());
   const TensorView terms = head_view(at.terms, spec.num_kv_heads);
@@ -82,7 +83,8 @@ void Moa::forward(const OpRunner& run, const MixerArgs& args) const {
       .out = heads, .q = q, .cache = args.kv, .batch = args.batch.attention, .params = params});
 
   run(ops::OrderHeads{.rows = heads, .terms = terms, .positions = at.positions, .to_terms = true});
-  o_projs.apply_grouped(run, at.out, at.terms, at.offsets);
+  by_expert.by_row = false;
+  o_projs.apply_grouped(run, at.out, at.terms, by_expert);
   run(ops::CombineRows{
       .out = args.out, .y = at.out, .rows = at.positions, .weights = at.weights, .residual = args.residual});
   run(ops::Add{.x = args.out, .y = same_rows(bias, args.out.rows(), args.out.row_size())});

@@ -48,29 +48,29 @@ void route(const OpRunner& run, const Moe& moe, const TensorView& x, const MoeSc
 void apply_experts(const OpRunner& run, const Moe& moe, const TensorView& x, const MoeScratch& at) {
   const MoeSpec& spec = moe.spec;
   const Mlp& any = moe.experts.front();  // all have the same activation
-  const auto terms = [&](const TensorView& all) {
-    return all.data == nullptr ? all : row_slice(all, 0, at.rows_of_experts);
-  };
+  GroupedTerms terms{.offsets = at.offsets, .rows = at.rows, .num_rows = x.rows(), .by_row = true};
   TensorView in = x;
-  std::span<const int32_t> rows = at.rows;
   if (spec.apply_router_weight_on_input) {
     run(ops::CombineRows{.out = at.x, .y = x, .rows = at.rows, .weights = at.input_weights});
     in = at.x;
-    rows = {};
+    terms.by_row = false;
   }
-  const TensorView up = spec.gated ? terms(at.gate_up) : at.inner;
-  moe.up.apply_grouped(run, up.data == nullptr ? at.inner : up, in, at.offsets, rows);
+  const bool fused = any.up.weight.gate.has_value();
+  const TensorView up = spec.gated ? row_slice(at.gate_up, 0, at.rows_of_experts) : at.inner;
+  if (fused && moe.up.apply_changed_grouped(run, up, in, terms)) {
+    activate_gated(run, any, up, at.inner);
+  } else {
+    moe.up.apply_grouped(run, fused ? at.inner : up, in, terms);
+  }
   activate(run, any, up, at.inner);
   // Zero-computation experts return their input; the rows of the others are overwritten.
-  if (spec.zero_expert_num > 0) run(ops::GatherRows{.out = terms(at.y), .x = x, .rows = at.rows});
-  moe.down.apply_grouped(run, terms(at.y), at.inner, at.offsets);
+  const TensorView y = row_slice(at.y, 0, at.rows_of_experts);
+  if (spec.zero_expert_num > 0) run(ops::GatherRows{.out = y, .x = x, .rows = at.rows});
+  terms.by_row = false;
+  moe.down.apply_grouped(run, y, at.inner, terms);
 }
 
 }  // namespace
-
-int64_t Moe::gate_up_size() const {
-  return spec.gated && !experts.front().up.weight.gate ? 2 * spec.intermediate_size : 0;
-}
 
 void apply(const OpRunner& run, const Moe& moe, const TensorView& out, const TensorView& x,
            const TensorView& residual, const MoeScratch& at, const TensorView& up, const TensorView& act,

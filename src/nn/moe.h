@@ -30,9 +30,9 @@ struct Moe {
   Buffer output_bias;                 // float32 [hidden] or empty: added to the sum
   Buffer expert_scale;  // float32 [num_experts] or empty: factor on the router weights of an expert
 
-  // Columns of an expert's gates and ups if they are written to memory; 0 if the activation is part of the
-  // product, or if experts have no gates.
-  int64_t gate_up_size() const;
+  // Columns of an expert's gates and ups, or 0 if experts have no gates. They are written to memory unless
+  // the activation is part of the product, which it is not for rows whose adapter changes the product.
+  int64_t gate_up_size() const { return spec.gated ? 2 * spec.intermediate_size : 0; }
 };
 
 // Sets `up` and `down` when the experts have their weights. One op computes all of them, so the activation

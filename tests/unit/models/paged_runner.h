@@ -170,13 +170,17 @@ class PagedRunner {
   const AdapterRows* adapters_of(std::span<const int32_t> rows) {
     if (options_.adapter == nullptr) return nullptr;
     uses_[0] = {options_.adapter, rows};
-    adapters_ = {
-        .uses = uses_, .groups = groups_, .first_row = 0, .num_rows = static_cast<int64_t>(rows.size())};
+    adapters_ = {.uses = uses_,
+                 .groups = groups_,
+                 .first_row = 0,
+                 .num_rows = static_cast<int64_t>(rows.size()),
+                 .expert_groups = expert_groups_};
     return &adapters_;
   }
 
   std::array<AdapterUse, 1> uses_;
   std::array<LowRankGroup, 1> groups_;
+  std::array<LowRankExpertsGroup, 1> expert_groups_;
   AdapterRows adapters_;
   const Model& model_;
   RunnerOptions options_;

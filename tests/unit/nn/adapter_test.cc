@@ -44,7 +44,10 @@ AdapterWeights adapter_at(int32_t site, std::unique_ptr<const LowRank> change) {
 class RowsWithAdapters {
  public:
   RowsWithAdapters(std::vector<AdapterUse> uses, int64_t num_rows)
-      : uses_(std::move(uses)), groups_(uses_.size()), rows_{uses_, groups_, 0, num_rows} {}
+      : uses_(std::move(uses)),
+        groups_(uses_.size()),
+        experts_(uses_.size()),
+        rows_{uses_, groups_, 0, num_rows, experts_} {}
   OpRunner run() const {
     OpRunner run = runner();
     return {run.table, run.ctx, &rows_};
@@ -54,6 +57,7 @@ class RowsWithAdapters {
  private:
   std::vector<AdapterUse> uses_;
   std::vector<LowRankGroup> groups_;
+  std::vector<LowRankExpertsGroup> experts_;
   AdapterRows rows_;
 };
 

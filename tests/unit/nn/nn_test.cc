@@ -229,7 +229,8 @@ TEST(LinearGroup, AppliesLayersThatAreDividedDifferently) {
   const Matrix x(3, kIn, 4);
   const Matrix out(3, 8, 5);
   const std::vector<int32_t> offsets = {0, 1, 3};
-  group.apply_grouped(runner(), out.view, x.view, offsets);
+  const std::vector<int32_t> rows = {0, 1, 2};
+  group.apply_grouped(runner(), out.view, x.view, {.offsets = offsets, .rows = rows, .num_rows = 3});
   for (int64_t n = 0; n < 8; ++n) {
     EXPECT_NEAR(out.at(0, n), dot(x, 0, whole, n), 1e-4);
     for (int64_t r = 1; r < 3; ++r)
