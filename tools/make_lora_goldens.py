@@ -18,12 +18,13 @@ import shutil
 import tempfile
 
 import golden_weights
+import lora_expert_forms
 import peft
 import torch
 import transformers
 from make_model_goldens import make_case, MIN_MARGIN
 from peft import LoraConfig, PeftModel, get_peft_model
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 GOLDEN = golden_weights.GOLDEN
@@ -35,7 +36,9 @@ DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 
-# name: (model, arguments of LoraConfig, dtype of the file)
+EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
+
+# name: (model, arguments of LoraConfig, dtype of the file[, form of the file, changes of its configuration])
 ADAPTERS = {
     # Configurations.
     "qwen3-attention": ("qwen3", dict(r=4, lora_alpha=8, target_modules=ATTENTION), "float32"),
@@ -77,6 +80,41 @@ ADAPTERS = {
     "mamba-projections": ("mamba", dict(r=4, lora_alpha=8, target_modules=["in_proj", "x_proj"]), "float32"),
     "lfm2-convolution": ("lfm2", dict(r=4, lora_alpha=8, target_modules=["in_proj", "out_proj", "q_proj", "w1", "w2", "w3"]), "float32"),
     "nemotron_h-hybrid": ("nemotron_h", dict(r=4, lora_alpha=8, target_modules=["in_proj", "up_proj", "q_proj", "o_proj"]), "float32"),
+    # Experts, stacked in one parameter as in transformers 5.
+    "mixtral-experts": ("mixtral", dict(r=3, lora_alpha=6, target_modules=["q_proj", "v_proj"], target_parameters=EXPERTS), "float32"),
+    "mixtral-one-parameter": ("mixtral", dict(r=2, lora_alpha=8, target_modules=[], target_parameters=["gate_up_proj"]), "float32"),
+    # PEFT turns these into parameters, with twice the rank for gates and ups.
+    "mixtral-converted-modules": ("mixtral", dict(r=2, lora_alpha=4, target_modules=["w1", "w2", "w3", "v_proj"]), "float32"),
+    "qwen3_moe-experts": ("qwen3_moe", dict(
+        r=4, lora_alpha=8, target_modules=ATTENTION, target_parameters=EXPERTS, rank_pattern={"experts.down_proj": 2, "0.mlp.experts.gate_up_proj": 1},
+        alpha_pattern={"gate_up_proj": 4}), "bfloat16"),
+    "deepseek_v3-experts": ("deepseek_v3", dict(r=2, lora_alpha=4, target_modules=["q_a_proj", "o_proj"], target_parameters=EXPERTS), "float16"),
+    "qwen2_moe-experts": ("qwen2_moe", dict(r=3, lora_alpha=6, target_modules=[
+        "shared_expert.up_proj", "shared_expert_gate"], target_parameters=EXPERTS), "float32"),
+    "gpt_oss-experts": ("gpt_oss", dict(r=3, lora_alpha=6, target_modules=["q_proj", "o_proj"], target_parameters=EXPERTS), "float32"),
+    "olmoe-experts": ("olmoe", dict(r=2, lora_alpha=4, use_rslora=True, target_modules=[], target_parameters=EXPERTS), "float32"),
+    "nemotron_h-experts": ("nemotron_h", dict(r=3, lora_alpha=6, target_modules=["in_proj"], target_parameters=[
+        "experts.up_proj", "experts.down_proj"]), "float32"),
+    "granitemoe-experts": ("granitemoe", dict(r=3, lora_alpha=6, target_modules=["q_proj"], target_parameters=[
+        "experts.gate_up_proj", "experts.down_proj"]), "float32"),
+    "jetmoe-experts": ("jetmoe", dict(r=3, lora_alpha=6, target_modules=[], target_parameters=[
+        "mlp.input_linear.weight", "mlp.output_linear.weight", "experts.input_linear.weight", "experts.output_linear.weight"]), "float32"),
+    # PEFT takes [experts, in, out] for [experts, out, in] here.
+    "llama4-experts": ("llama4", dict(r=3, lora_alpha=6, target_modules=["q_proj"], target_parameters=[
+        "experts.gate_up_proj", "experts.down_proj"]), "float32"),
+    # Experts as modules, and adapters of old versions of PEFT.
+    "mixtral-expert-modules": ("mixtral", dict(
+        r=3, lora_alpha=6, target_modules=["q_proj", "o_proj"], target_parameters=EXPERTS, rank_pattern={"gate_up_proj": 6},
+        alpha_pattern={"gate_up_proj": 12}), "float32", lora_expert_forms.Modules("block_sparse_moe.experts", "w1", "w3", "w2", 4, 3), dict(
+            target_modules=["o_proj", "q_proj", "w1", "w2", "w3"], target_parameters=None, rank_pattern={}, alpha_pattern={})),
+    "olmoe-expert-modules": ("olmoe", dict(
+        r=2, lora_alpha=8, target_modules=["v_proj"], target_parameters=EXPERTS, rank_pattern={"gate_up_proj": 4}, alpha_pattern={"gate_up_proj": 16}),
+        "bfloat16", lora_expert_forms.Modules("mlp.experts", "gate_proj", "up_proj", "down_proj", 6, 2), dict(
+            target_modules=["down_proj", "gate_proj", "up_proj", "v_proj"], target_parameters=None, rank_pattern={}, alpha_pattern={})),
+    "mixtral-experts-of-peft-0.18": ("mixtral", dict(r=3, lora_alpha=6, target_modules=[], target_parameters=EXPERTS), "float32",
+                                     lora_expert_forms.Old(4), dict(peft_version="0.18.1")),
+    "qwen3_moe-square-experts-of-peft-0.17": ("qwen3_moe", dict(r=3, lora_alpha=12, target_modules=[], target_parameters=EXPERTS[:1]), "float32",
+                                              lora_expert_forms.Old(6), dict(peft_version="0.17.1")),
 }
 
 
@@ -84,15 +122,16 @@ def load_base(folder):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
 
 
-def describe(folder, config, dtype):
-    """The tensors of an adapter that PEFT has saved, as in weights.json."""
+def describe(shapes, config, dtype):
+    """The tensors of an adapter, as in weights.json."""
     described = {}
-    for name, value in load_file(folder / "adapter_model.safetensors").items():
+    for name, shape in shapes.items():
         # A keeps the size of its input, and B A about a third of that of a base's matrix.
-        deviation = 0.3 if name.endswith("bias") else 1.0 / value.shape[1] ** 0.5
+        columns = min(shape[1], config.r) if config.target_parameters and "lora_B" in name else shape[-1]
+        deviation = 0.3 if name.endswith("bias") else 1.0 / columns ** 0.5
         if "lora_B" in name and not name.endswith("bias"):
             deviation *= 0.5 * config.r / config.lora_alpha
-        described[name] = [DTYPES[getattr(torch, dtype)], list(value.shape), "normal", 0.0, round(deviation, 4)]
+        described[name] = [DTYPES[getattr(torch, dtype)], list(shape), "normal", 0.0, round(deviation, 4)]
     return {"adapter_model.safetensors": golden_weights.collapse(described)}
 
 
@@ -112,7 +151,18 @@ def make_cases(model, base, vocab_size, seed):
     return (cases, unchanged) if change > MIN_CHANGE * max(map(abs, unchanged)) else ([], [])
 
 
-def make_adapter(path, model_name, arguments, dtype):
+def stack_experts(drawn, folder, form, shapes):
+    """The folder of an adapter that PEFT reads, equal to the drawn one."""
+    if form is None:
+        return drawn
+    shutil.copy(folder / "empty" / "adapter_config.json", drawn / "adapter_config.json")
+    tensors = {name: value.float() for name, value in load_file(drawn / "adapter_model.safetensors").items()}
+    stacked = {name: value.contiguous() for name, value in form.stack(tensors, shapes).items()}
+    save_file(stacked, drawn / "adapter_model.safetensors")
+    return drawn
+
+
+def make_adapter(path, model_name, arguments, dtype, form=None, changes=None):
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
     config = LoraConfig(task_type="CAUSAL_LM", **arguments)
@@ -121,8 +171,9 @@ def make_adapter(path, model_name, arguments, dtype):
         golden_weights.write_checkpoint(GOLDEN / "models" / model_name, pathlib.Path(base_folder))
         base = load_base(base_folder)
         get_peft_model(load_base(base_folder), config).save_pretrained(folder / "empty", save_embedding_layers=False)
-        files = describe(folder / "empty", config, dtype)
-        written = json.loads((folder / "empty" / "adapter_config.json").read_text()) | dict(base_model_name_or_path=model_name)
+        shapes = {name: tuple(value.shape) for name, value in load_file(folder / "empty" / "adapter_model.safetensors").items()}
+        files = describe(form.describe(shapes) if form else shapes, config, dtype)
+        written = json.loads((folder / "empty" / "adapter_config.json").read_text()) | dict(base_model_name_or_path=model_name) | (changes or {})
         # Sets have no order.
         for key, value in written.items():
             if isinstance(value, list):
@@ -133,7 +184,7 @@ def make_adapter(path, model_name, arguments, dtype):
             drawn = folder / f"drawn{seed}"
             drawn.mkdir()
             golden_weights.write_checkpoint(path, drawn)
-            model = PeftModel.from_pretrained(load_base(base_folder), drawn).eval()
+            model = PeftModel.from_pretrained(load_base(base_folder), stack_experts(drawn, folder, form, shapes)).eval()
             cases, unchanged = make_cases(model, base, base.config.get_text_config().vocab_size, seed)
             if cases:
                 break

@@ -44,6 +44,7 @@ void print_adapter(const AdapterReport& r) {
     line(&m == r.modules.data() ? "modules" : "",
          cat(m.modules, " × ", escape_log_text(m.name), ": rank ", m.rank, ", scale ", short_text(m.scale),
              ", ", m.in_features, " to ", m.out_features, " features, ", m.dtype,
+             m.experts > 0 ? cat(", each of ", counted(m.experts, "expert")) : "",
              m.bias ? ", with biases" : ""));
   }
   constexpr size_t kShown = 10;
@@ -58,6 +59,7 @@ void print_adapter_json(const AdapterReport& r) {
     modules.push_back({{"name", m.name},
                        {"modules", m.modules},
                        {"rank", m.rank},
+                       {"experts", m.experts > 0 ? ordered_json(m.experts) : ordered_json(nullptr)},
                        {"scale", m.scale},
                        {"in_features", m.in_features},
                        {"out_features", m.out_features},

@@ -18,20 +18,22 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<AdapterModulesReport> grouped(const std::vector<lora::AdapterModuleInfo>& modules) {
-  using Key = std::tuple<std::string, int64_t, float, int64_t, int64_t, std::string, bool>;
+  using Key = std::tuple<std::string, int64_t, int64_t, float, int64_t, int64_t, std::string, bool>;
   std::map<Key, size_t> index;
   std::vector<AdapterModulesReport> groups;
   for (const lora::AdapterModuleInfo& module : modules) {
     const AdapterModulesReport group{.name = module.pattern,
                                      .rank = module.rank,
+                                     .experts = module.experts,
                                      .scale = module.scale,
                                      .in_features = module.in,
                                      .out_features = module.out,
                                      .dtype = module.dtype,
                                      .bias = module.bias};
-    const auto [at, added] = index.try_emplace(Key(group.name, group.rank, group.scale, group.in_features,
-                                                   group.out_features, group.dtype, group.bias),
-                                               groups.size());
+    const auto [at, added] =
+        index.try_emplace(Key(group.name, group.rank, group.experts, group.scale, group.in_features,
+                              group.out_features, group.dtype, group.bias),
+                          groups.size());
     if (added) groups.push_back(group);
     ++groups[at->second].modules;
   }

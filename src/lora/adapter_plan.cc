@@ -9,6 +9,7 @@
 
 #include "base/strings.h"
 #include "lora/name_patterns.h"
+#include "lora/stacked_experts.h"
 #include "lora/tensor_name.h"
 #include "ops/low_rank.h"
 #include "quant/codec.h"
@@ -24,11 +25,12 @@ struct ModuleTensors {
 };
 
 std::string_view refusal_of(AdapterModuleKind kind) {
-  constexpr std::array<std::string_view, 8> kTexts = {
+  constexpr std::array<std::string_view, 9> kTexts = {
       "",
+      "",
+      "its parameters have the adapters, not the module itself",
       "adapters on embeddings are not supported yet",
       "only linear modules can have an adapter",
-      "adapters on experts are not supported yet",
       "adapters on grouped projections are not supported yet",
       "adapters on this projection, which is rearranged when the model is loaded, are not supported yet",
       "adapters on blocks that several layers share are not supported yet",
@@ -89,23 +91,30 @@ class Planner {
 
   AdapterPlan take() {
     const PeftConfig& config = plan_.config;
+    assign_parameters();
     ByModule<int64_t> ranks("rank_pattern", config.rank_pattern, config.r);
     ByModule<double> alphas("alpha_pattern", config.alpha_pattern, config.alpha);
     for (const auto& [name, tensors] : modules_) {
       if (!is_complete(name, tensors)) continue;
       PlannedModule module{.name = name, .a = *tensors.a, .b = *tensors.b};
       if (tensors.bias != nullptr) module.bias = *tensors.bias;
-      module.rank = module.a.shape[0];
-      const int64_t configured = ranks.of(name);
-      if (module.rank != configured)
+      const std::string parameter = parameter_name(name);
+      const int64_t configured = ranks.of(parameter);
+      set_shape(module, configured);
+      if (module.rank != configured && module.experts > 0) {
+        fail(name, cat("lora_A is ", module.a.shape_text(), " for ", module.experts,
+                       " experts, but the rank in adapter_config.json is ", configured));
+      } else if (module.rank != configured) {
         fail(name, cat("lora_A is ", module.a.shape_text(), ", but the rank in adapter_config.json is ",
                        configured));
+      }
       if (max_rank_ > 0 && module.rank > max_rank_)
         fail(name, cat("has rank ", module.rank, ", at most ", max_rank_, " is allowed (--max-lora-rank)"));
       const auto r = static_cast<double>(module.rank);
-      module.scale = static_cast<float>(alphas.of(name) / (config.rslora ? std::sqrt(r) : r));
+      module.scale = static_cast<float>(alphas.of(parameter) / (config.rslora ? std::sqrt(r) : r));
       if (targets_ == nullptr || resolve(module)) plan_.modules.push_back(std::move(module));
     }
+    orient_square_experts();
     if (plan_.modules.empty() && plan_.problems.empty())
       plan_.problems.add(targets_ == nullptr ? "the file has no LoRA tensors"
                                              : "no tensor has an effect on this model");
@@ -127,8 +136,8 @@ class Planner {
     }
     ModuleTensors* module = nullptr;
     if (name.role == TensorRole::kA || name.role == TensorRole::kB || name.role == TensorRole::kBBias) {
-      if (!is_target(name.module)) return;
-      module = &modules_[name.module];
+      module = find_module(name);
+      if (module == nullptr) return;
     }
     if (module == nullptr) return fail(tensor.name, refusal_of(name.role));
     const TensorInfo*& slot = name.role == TensorRole::kA   ? module->a
@@ -138,6 +147,69 @@ class Planner {
       return fail(name.module,
                   cat("has two tensors for the same part: ", shown(slot->name), " and ", shown(tensor.name)));
     slot = &tensor;
+  }
+
+  // The tensors of a module of the file. Null if the model has no such module.
+  ModuleTensors* find_module(const AdapterTensorName& name) {
+    std::string module = name.module;
+    if (targets_ == nullptr) {
+      for (int32_t i = 0; i < name.base_layers; ++i) module += kWrapped;
+    } else if (const AdapterModule* found = find_target(*targets_, module).module;
+               found != nullptr && found->kind == AdapterModuleKind::kStack) {
+      return &wrappers_[module][-name.base_layers];
+    }
+    return is_target(module) ? &modules_[module] : nullptr;
+  }
+
+  // PEFT wraps a module once for each of its parameters that has an adapter, in their order: the first
+  // parameter's adapter has the most "base_layer" in its name.
+  void assign_parameters() {
+    for (const auto& [module, wrappers] : wrappers_) {
+      const std::vector<std::string> names =
+          targeted_parameters(plan_.config, module, find_target(*targets_, module).module->parameters);
+      if (names.size() != wrappers.size()) {
+        fail(module, cat("has adapters for ", wrappers.size(), " of its parameters, which must be ",
+                         join(names, " and ")));
+        continue;
+      }
+      size_t i = 0;
+      for (const auto& [depth, tensors] : wrappers) {
+        const std::string name = cat(module, ".", names[i++]);
+        if (is_target(name) && !modules_.try_emplace(name, tensors).second)
+          fail(name, "has two adapters, one of them as part of its module");
+      }
+    }
+  }
+
+  const AdapterModule* stacked_target(std::string_view module) const {
+    const AdapterModule* found = targets_ == nullptr ? nullptr : find_target(*targets_, module).module;
+    return found != nullptr && found->kind == AdapterModuleKind::kStacked ? found : nullptr;
+  }
+
+  // The name that the patterns of the configuration are for.
+  std::string parameter_name(const std::string& module) const {
+    const AdapterModule* stacked = stacked_target(module);
+    const bool of_weight = stacked != nullptr && stacked->named_weight;
+    return of_weight || is_targeted(plan_.config, module + ".weight") ? module + ".weight" : module;
+  }
+
+  // Sets rank, experts, in and out to those of the tensors.
+  void set_shape(PlannedModule& module, int64_t configured_rank) const {
+    module.rank = module.a.shape[0];
+    module.in = module.a.shape[1];
+    module.out = module.b.shape[0];
+    if (targets_ != nullptr) {
+      if (stacked_target(module.name) == nullptr) return;
+      module.experts = static_cast<int64_t>(find_target(*targets_, module.name).ranges.size());
+    } else {
+      // The number of experts is not known.
+      std::string_view name = module.name;
+      while (name.ends_with(kWrapped)) name.remove_suffix(kWrapped.size());
+      const bool several = module.rank > configured_rank && module.rank % configured_rank == 0;
+      if (!several || !has_targeted_parameter(plan_.config, name)) return;
+      module.experts = module.rank / configured_rank;
+    }
+    if (module.rank % module.experts == 0) module.rank /= module.experts;
   }
 
   // Modules that the configuration lists and the file does not have: the training may have been stopped, or
@@ -156,6 +228,16 @@ class Planner {
     if (!missing.empty())
       plan_.warnings.push_back(
           cat("target_modules lists modules of which the file has no tensors: ", join(missing, ", ")));
+    missing.clear();
+    for (const std::string& listed : plan_.config.target_parameters) {
+      const size_t dot = listed.rfind('.');
+      const bool found =
+          dot == std::string::npos || ends.contains(listed.substr(0, dot)) || ends.contains(listed);
+      if (!found && missing.size() < Problems::kShown) missing.push_back(shown(listed));
+    }
+    if (!missing.empty())
+      plan_.warnings.push_back(
+          cat("target_parameters lists parameters of which the file has no tensors: ", join(missing, ", ")));
   }
 
   bool is_without_effect(std::string_view module) const {
@@ -167,10 +249,12 @@ class Planner {
     if (targets_ == nullptr || modules_.contains(name)) return true;
     const AdapterTarget target = find_target(*targets_, name);
     if (target.module != nullptr && !target.ranges.empty()) return true;
+    const bool has_matrix = target.module != nullptr && (target.module->kind == AdapterModuleKind::kMatrix ||
+                                                         target.module->kind == AdapterModuleKind::kStacked);
     if (!refused_.insert(name).second) return false;
     if (target.module == nullptr) {
       fail(name, cat("this model (", targets_->architecture, ") has no such module"));
-    } else if (target.module->kind != AdapterModuleKind::kMatrix) {
+    } else if (!has_matrix) {
       fail(name, refusal_of(target.module->kind));
     } else {
       fail(name,
@@ -223,6 +307,7 @@ class Planner {
     const AdapterTarget target = find_target(*targets_, module.name);
     module.ranges.assign(target.ranges.begin(), target.ranges.end());
     const AdapterRange& range = module.ranges.front();
+    if (module.experts > 0) return resolve_experts(module, *target.module);
     const auto differs = [&](std::string_view part, const TensorInfo& tensor, int64_t rows, int64_t columns) {
       TensorInfo needed;
       needed.shape = {rows, columns};
@@ -234,10 +319,57 @@ class Planner {
     return !differs("lora_B", module.b, range.rows, module.rank) && !wrong_a;
   }
 
+  // The same for a parameter with the matrices of all experts.
+  bool resolve_experts(PlannedModule& module, const AdapterModule& target) {
+    const AdapterRange& range = module.ranges.front();
+    const int64_t ranks = module.experts * module.rank;
+    const auto fits = [&](int64_t in, int64_t out) {
+      return module.a.shape == std::vector<int64_t>{ranks, in} &&
+             module.b.shape == std::vector<int64_t>{out, ranks};
+    };
+    module.in = range.in;
+    module.out = range.rows;
+    const bool straight = fits(range.in, range.rows);
+    module.transposed = fits(range.rows, range.in);
+    if (!straight && !module.transposed) {
+      fail(module.name, cat("lora_A is ", module.a.shape_text(), " and lora_B ", module.b.shape_text(),
+                            ", this model needs [", module.experts, " * rank, ", range.in, "] and [",
+                            range.rows, ", rank * ", module.experts, "] for ", module.experts, " experts"));
+      return false;
+    }
+    if (module.bias) {
+      fail(module.name, "parameters with the matrices of all experts cannot have a bias of lora_B");
+      return false;
+    }
+    if (straight != module.transposed) orientation_[target.transposed ? 1 : 0] = module.transposed;
+    return true;
+  }
+
+  // Square matrices fit in both ways. Others of the file show which one PEFT used, or else its version does.
+  void orient_square_experts() {
+    for (PlannedModule& module : plan_.modules) {
+      if (module.experts == 0 || module.in != module.out || targets_ == nullptr) continue;
+      const bool stored_transposed = stacked_target(module.name)->transposed;
+      std::optional<bool> transposed = orientation_[stored_transposed ? 1 : 0];
+      if (!transposed) transposed = transposes_change(plan_.config.peft_version, stored_transposed);
+      if (!transposed)
+        fail(module.name, "its matrices are square, and PEFT 0.19.0 has saved such adapters in two ways");
+      module.transposed = transposed.value_or(false);
+    }
+  }
+
+  // What PEFT adds to the name of a module for a second parameter with an adapter.
+  static constexpr std::string_view kWrapped = ".base_layer";
+
   const AdapterTargets* targets_;
   int64_t max_rank_;
   AdapterPlan plan_;
   std::map<std::string, ModuleTensors> modules_;
+  // Modules whose parameters have adapters, by the negative number of "base_layer" in their names.
+  std::map<std::string, std::map<int32_t, ModuleTensors>> wrappers_;
+  // Whether changes of stacked matrices are transposed, as those show that are not square: of parameters [E,
+  // out, in], and [E, in, out].
+  std::array<std::optional<bool>, 2> orientation_;
   std::set<std::string> names_;  // all modules of the file
   std::set<std::string> refused_;
 };
@@ -271,7 +403,8 @@ int64_t SitePlan::bias_bytes() const {
 std::vector<SitePlan> plan_sites(const std::vector<PlannedModule>& modules, Problems& problems) {
   std::map<int32_t, std::vector<SitePlan::Piece>> pieces;
   for (const PlannedModule& module : modules) {
-    for (const AdapterRange& range : module.ranges) pieces[range.site].push_back({&module, &range});
+    int64_t expert = 0;
+    for (const AdapterRange& range : module.ranges) pieces[range.site].push_back({&module, &range, expert++});
   }
   std::vector<SitePlan> sites;
   for (auto& [number, own] : pieces) {

@@ -22,8 +22,14 @@ struct PlannedModule {
   TensorInfo b;                    // [out, rank]
   std::optional<TensorInfo> bias;  // [out]
   int64_t rank = 0;
+  int64_t in = 0;
+  int64_t out = 0;
   float scale = 1.0F;
-  std::vector<AdapterRange> ranges;  // empty without a model
+  // Number of experts whose matrices the module has, as a parameter of the form in lora/stacked_experts.h. 0
+  // = the module is a single matrix.
+  int64_t experts = 0;
+  bool transposed = false;           // the change of each expert is
+  std::vector<AdapterRange> ranges;  // empty without a model; experts: one for each
 };
 
 struct AdapterPlan {
@@ -44,6 +50,7 @@ struct SitePlan {
   struct Piece {
     const PlannedModule* module = nullptr;
     const AdapterRange* range = nullptr;
+    int64_t expert = 0;  // PlannedModule::experts only
   };
   int32_t site = -1;
   DType dtype = DType::kF32;  // of A and B in memory: as stored, or float32 if the pieces differ

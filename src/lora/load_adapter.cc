@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <new>
 #include <system_error>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "base/strings.h"
 #include "lora/adapter_file.h"
 #include "lora/adapter_plan.h"
+#include "lora/stacked_experts.h"
 #include "quant/codec.h"
 
 namespace quire::lora {
@@ -71,9 +73,10 @@ AdapterInfo describe(const Examined& found) {
     info.modules.push_back({.name = module.name,
                             .pattern = without_numbers(module.name),
                             .rank = module.rank,
+                            .experts = module.experts,
                             .scale = module.scale,
-                            .in = module.a.shape[1],
-                            .out = module.b.shape[0],
+                            .in = module.in,
+                            .out = module.out,
                             .dtype = std::string(dtype_name(module.a.dtype)),
                             .bias = module.bias.has_value()});
     if (module.ranges.empty()) info.bytes += static_cast<int64_t>(module.a.bytes + module.b.bytes);
@@ -155,9 +158,9 @@ class SiteLoader {
       const AdapterRange& range = *piece.range;
       const LowRank::Piece to{range.out_begin, range.rows, module.rank, module.scale};
       out->pieces.push_back(to);
-      read(module.a, site.dtype, a);
+      const std::byte* stored =
+          module.experts > 0 ? read_expert(piece, site.dtype, a) : read(module.a, module.b, site.dtype, a);
       a += module.rank * bytes_of(range.in, site.dtype);
-      const std::byte* stored = read(module.b, site.dtype);
       if (site.dtype == DType::kF32) {
         order_b(reinterpret_cast<const float*>(stored), to, range.layout, reinterpret_cast<float*>(b));
       } else {
@@ -190,19 +193,56 @@ class SiteLoader {
       problems_.add(cat(shown(tensor.name), ": element ", at, " is not a finite number"));
     if (!same) decode_f32(tensor.dtype, stored, reinterpret_cast<float*>(out), count);
   }
-  // The same, valid until the next call.
-  const std::byte* read(const TensorInfo& tensor, DType dtype) {
-    const size_t bytes = tensor.bytes / dtype_size(tensor.dtype) * dtype_size(dtype);
-    converted_.resize(std::max(converted_.size(), bytes));
-    read(tensor, dtype, converted_.data());
+  static size_t bytes_as(const TensorInfo& tensor, DType dtype) {
+    return tensor.bytes / dtype_size(tensor.dtype) * dtype_size(dtype);
+  }
+  // Reads A, and returns B, which is valid until the next call.
+  const std::byte* read(const TensorInfo& a, const TensorInfo& b, DType dtype, std::byte* out) {
+    read(a, dtype, out);
+    converted_.resize(std::max(converted_.size(), bytes_as(b, dtype)));
+    read(b, dtype, converted_.data());
     return converted_.data();
   }
+
+  // The same for one expert of a parameter. The tensors of all experts are kept until the last one has been
+  // read.
+  const std::byte* read_expert(const SitePlan::Piece& piece, DType dtype, std::byte* a) {
+    const PlannedModule& module = *piece.module;
+    Stacked& stacked = stacked_[&module];
+    if (stacked.a.empty() || stacked.dtype != dtype) {
+      stacked.dtype = dtype;
+      stacked.a.resize(bytes_as(module.a, dtype));
+      stacked.b.resize(bytes_as(module.b, dtype));
+      read(module.a, dtype, stacked.a.data());
+      read(module.b, dtype, stacked.b.data());
+    }
+    const auto bytes = static_cast<size_t>(module.rank * bytes_of(module.out, dtype));
+    converted_.resize(std::max(converted_.size(), bytes));
+    take_expert({.a = stacked.a.data(),
+                 .b = stacked.b.data(),
+                 .size = dtype_size(dtype),
+                 .experts = module.experts,
+                 .rank = module.rank,
+                 .in = module.in,
+                 .out = module.out,
+                 .transposed = module.transposed},
+                piece.expert, a, converted_.data());
+    if (piece.expert + 1 == module.experts) stacked_.erase(&module);
+    return converted_.data();
+  }
+
+  struct Stacked {
+    DType dtype = DType::kF32;
+    std::vector<std::byte> a;
+    std::vector<std::byte> b;
+  };
 
   TensorReader reader_;
   Problems& problems_;
   // Memory for one tensor, kept from one to the next.
   std::vector<std::byte> raw_;
   std::vector<std::byte> converted_;
+  std::map<const PlannedModule*, Stacked> stacked_;
 };
 
 }  // namespace

@@ -33,6 +33,7 @@ struct AdapterModuleInfo {
   std::string name;
   std::string pattern;  // the name without_numbers()
   int64_t rank = 0;
+  int64_t experts = 0;  // > 0: a parameter with the matrices of this many experts
   float scale = 1.0F;
   int64_t in = 0;
   int64_t out = 0;

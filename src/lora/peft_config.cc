@@ -21,7 +21,7 @@ constexpr size_t kMaxPatterns = 65536;
 
 // Keys that change only training, the file's layout, or how PEFT finds modules: the tensors show which
 // modules an adapter has. Options of an initialization change nothing without the initialization.
-constexpr std::array<std::string_view, 24> kWithoutEffect = {"auto_mapping",
+constexpr std::array<std::string_view, 23> kWithoutEffect = {"auto_mapping",
                                                              "corda_config",
                                                              "eva_config",
                                                              "exclude_modules",
@@ -40,22 +40,22 @@ constexpr std::array<std::string_view, 24> kWithoutEffect = {"auto_mapping",
                                                              "revision",
                                                              "runtime_config",
                                                              "target_modules",
-                                                             "target_parameters",
                                                              "task_type",
                                                              "bias",
                                                              "trainable_token_indices",
                                                              "parent_library"};
 
 // Keys that parse_peft_config reads.
-constexpr std::array<std::string_view, 9> kRead = {"r",
-                                                   "lora_alpha",
-                                                   "use_rslora",
-                                                   "rank_pattern",
-                                                   "alpha_pattern",
-                                                   "init_lora_weights",
-                                                   "peft_type",
-                                                   "base_model_name_or_path",
-                                                   "peft_version"};
+constexpr std::array<std::string_view, 10> kRead = {"r",
+                                                    "lora_alpha",
+                                                    "use_rslora",
+                                                    "rank_pattern",
+                                                    "alpha_pattern",
+                                                    "init_lora_weights",
+                                                    "target_parameters",
+                                                    "peft_type",
+                                                    "base_model_name_or_path",
+                                                    "peft_version"};
 
 struct Refused {
   std::string_view key;
@@ -205,6 +205,11 @@ PeftConfig parse_peft_config(std::string_view text, const std::string& file, Pro
       out.alpha_pattern);
   const json* excluded = reader.find("exclude_modules");
   const bool all = excluded == nullptr || !is_set(*excluded);
+  if (const json* names = reader.find("target_parameters"); names != nullptr && names->is_array()) {
+    for (const json& name : *names) {
+      if (name.is_string()) out.target_parameters.push_back(name.get<std::string>());
+    }
+  }
   if (const json* names = reader.find("target_modules"); all && names != nullptr && names->is_array()) {
     for (const json& name : *names) {
       if (name.is_string()) out.target_modules.push_back(name.get<std::string>());

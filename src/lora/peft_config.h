@@ -21,8 +21,9 @@ struct PeftConfig {
   std::vector<std::pair<std::string, double>> alpha_pattern;
   // Ends of names, all of which have an adapter; empty if the modules are chosen in another way.
   std::vector<std::string> target_modules;
-  std::string base_model;    // base_model_name_or_path; may be empty
-  std::string peft_version;  // may be empty
+  std::vector<std::string> target_parameters;  // ends of names of parameters that have an adapter
+  std::string base_model;                      // base_model_name_or_path; may be empty
+  std::string peft_version;                    // may be empty
 };
 
 // Adds to `problems` each key that has a wrong type or value, whose effect is not supported, or that is

@@ -31,8 +31,9 @@ constexpr std::array<Suffix, 16> kSuffixes = {{
 }};
 
 constexpr std::string_view kWrapper = "base_model.model.";
+constexpr std::string_view kBaseLayer = ".base_layer";
 constexpr std::array<std::string_view, 3> kAdded = {".modules_to_save.default", ".modules_to_save",
-                                                    ".base_layer"};
+                                                    kBaseLayer};
 
 }  // namespace
 
@@ -47,11 +48,16 @@ AdapterTensorName parse_tensor_name(std::string_view name) {
   }
   out.module = name;
   for (const std::string_view added : kAdded) {
-    const size_t at = out.module.find(added);
-    const size_t end = at + added.size();
-    // A complete component of the name.
-    if (at != std::string::npos && (end == out.module.size() || out.module[end] == '.'))
+    for (size_t at = out.module.find(added); at != std::string::npos; at = out.module.find(added, at)) {
+      const size_t end = at + added.size();
+      // A complete component of the name.
+      if (end != out.module.size() && out.module[end] != '.') {
+        at = end;
+        continue;
+      }
       out.module.erase(at, added.size());
+      if (added == kBaseLayer) ++out.base_layers;
+    }
   }
   return out;
 }

@@ -24,6 +24,7 @@ enum class TensorRole : uint8_t {
 struct AdapterTensorName {
   std::string module;  // as in the base, with the base's prefix
   TensorRole role = TensorRole::kOther;
+  int32_t base_layers = 0;  // how many "base_layer" were in the name
 };
 
 // The module without PEFT's additions to its name, each of which may be missing: "base_model.model." before

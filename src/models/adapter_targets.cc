@@ -39,7 +39,6 @@ class TargetVisitor : public ResolvingVisitor {
 
   void matrix(const MatrixSpec& spec, Linear& /*result*/) override {
     const int32_t site = targets_.num_sites++;
-    if (place_.axis == Axis::kExperts) return mark(spec.fused, AdapterModuleKind::kExpert);
     if (place_.axis == Axis::kGroups) return mark(spec.fused, AdapterModuleKind::kGrouped);
     if (spec.fused[0].scope == ParamScope::kClassifier)
       return mark(spec.fused, AdapterModuleKind::kClassifier);
@@ -111,17 +110,36 @@ class TargetVisitor : public ResolvingVisitor {
                          .rows = rows_of(params.first(row.params.size())),
                          .in = params[0].in,
                          .site_rows = site_rows};
+      AdapterModule& module = targets_.modules[name.pattern];
+      if (place_.axis == Axis::kExperts && num_placeholders(row.module) == 1)
+        add_stacked(row, name.pattern, module);
       if (row.row_layout != nullptr) {
         const LayerSpec& layer = resolver_.spec().layers[static_cast<size_t>(place_.layer)];
         place.layout = row.row_layout(layer, place.rows);
       }
-      AdapterModule& module = targets_.modules[name.pattern];
+      // Checkpoints are read with the first of two rows that have one name. The ranges of a site follow each
+      // other.
       const auto same = [&](const AdapterRange& other) {
-        return other.numbers == place.numbers && other.site == site && other.out_begin == out_begin;
+        return other.numbers == place.numbers && other.out_begin == out_begin;
       };
-      // Checkpoints are read with the first of two rows that have one name.
-      if (std::ranges::none_of(module.ranges, same)) module.ranges.push_back(std::move(place));
+      auto& ranges = module.ranges;
+      const auto own = std::find_if(ranges.rbegin(), ranges.rend(),
+                                    [&](const AdapterRange& other) { return other.site != site; });
+      if (std::none_of(own.base(), ranges.end(), same)) ranges.push_back(std::move(place));
     }
+  }
+
+  // The module of a row for the matrices of all experts.
+  void add_stacked(const TensorName& row, const std::string& pattern, AdapterModule& module) {
+    if (module.kind == AdapterModuleKind::kMatrix) module.kind = AdapterModuleKind::kStacked;
+    module.transposed = row.transposed;
+    module.named_weight = !row.bare;
+    if (!row.bare) return;
+    const size_t dot = pattern.rfind('.');
+    set_kind(pattern.substr(0, dot), AdapterModuleKind::kStack);
+    std::vector<std::string>& names = targets_.modules[pattern.substr(0, dot)].parameters;
+    if (std::ranges::find(names, pattern.substr(dot + 1)) == names.end())
+      names.push_back(pattern.substr(dot + 1));
   }
 
   // Modules that have one of the parameters, and that no adapter can change.
@@ -129,11 +147,7 @@ class TargetVisitor : public ResolvingVisitor {
     for (const ParamSpec& param : params) {
       for (const TensorName& row : resolver_.rows()) {
         if (std::ranges::find(row.params, param.id) == row.params.end()) continue;
-        const std::string pattern = name_of(row, param).pattern;
-        set_kind(pattern, kind);
-        // Parameters of stacked experts belong to one module.
-        if (row.bare && kind == AdapterModuleKind::kExpert)
-          set_kind(pattern.substr(0, pattern.rfind('.')), kind);
+        set_kind(name_of(row, param).pattern, kind);
       }
     }
   }
@@ -194,7 +208,8 @@ AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolve
   TargetVisitor visitor(resolver, targets);
   describe_model(model, visitor);
   for (auto& [pattern, module] : targets.modules) {
-    if (module.kind != AdapterModuleKind::kMatrix) module.ranges.clear();
+    if (module.kind != AdapterModuleKind::kMatrix && module.kind != AdapterModuleKind::kStacked)
+      module.ranges.clear();
     std::ranges::stable_sort(module.ranges, {}, &AdapterRange::numbers);
   }
   targets.scaled_inputs = has_scaled_inputs(resolver.checkpoint());

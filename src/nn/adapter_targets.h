@@ -44,9 +44,10 @@ struct AdapterRange {
 // Kinds of modules. Only matrices can have adapters.
 enum class AdapterModuleKind : uint8_t {
   kMatrix,
+  kStacked,  // a parameter with the matrices of all experts
+  kStack,    // a module whose parameters are of that kind
   kEmbedding,
   kVector,
-  kExpert,
   kGrouped,
   kDerived,
   kShared,
@@ -55,8 +56,11 @@ enum class AdapterModuleKind : uint8_t {
 
 struct AdapterModule {
   AdapterModuleKind kind = AdapterModuleKind::kMatrix;
-  // kMatrix: in order of the numbers. One module may be in several ranges.
+  // In order of the numbers. kMatrix: one module may be in several ranges. kStacked: one for each expert.
   std::vector<AdapterRange> ranges;
+  bool transposed = false;    // kStacked: transformers stores [experts, in, out], not [experts, out, in]
+  bool named_weight = false;  // kStacked: it is the parameter "weight" of the module
+  std::vector<std::string> parameters;  // kStack: their names, in the module's order
 };
 
 // Immutable once made, so that any thread may read it.

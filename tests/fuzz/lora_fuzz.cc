@@ -36,9 +36,22 @@ AdapterTargets make_targets() {
     add("k_proj", 6, 2, {});
     add("qkv_proj", 0, 8, RowLayout{2, {2, 1, 1}, {0, 1, 2}});
   }
-  out.num_sites = 2;
+  out.num_sites = 6;
   out.modules["embed_tokens"].kind = AdapterModuleKind::kEmbedding;
-  out.modules["layers.{}.experts.{}.up_proj"].kind = AdapterModuleKind::kExpert;
+  out.modules["layers.{}.experts"] = {.kind = AdapterModuleKind::kStack,
+                                      .parameters = {"up_proj", "down_proj"}};
+  for (const std::string name : {"up_proj", "down_proj"}) {
+    AdapterModule& stacked = out.modules["layers.{}.experts." + name];
+    stacked.kind = AdapterModuleKind::kStacked;
+    for (int32_t expert = 0; expert < 2; ++expert) {
+      const int32_t site = name == "up_proj" ? 2 + expert : 4 + expert;
+      stacked.ranges.push_back({.numbers = {0, -1, -1, -1},
+                                .site = site,
+                                .rows = name == "up_proj" ? 8 : 4,
+                                .in = name == "up_proj" ? 4 : 6,
+                                .site_rows = name == "up_proj" ? 8 : 4});
+    }
+  }
   out.unused = {"layers.{}.unused", "mtp.*"};
   out.own_components = {"layers", "embed_tokens"};
   return out;

@@ -5,10 +5,15 @@
 #include "models/adapter_targets.h"
 #include "unit/models/adapter_of_all.h"
 #include "unit/models/golden_models.h"
+#include "unit/models/guarded_ops.h"
 #include "unit/models/paged_runner.h"
 
 namespace quire {
 namespace {
+
+const OpTable& cpu_table() {
+  return *select_cpu_isa().table;
+}
 
 class AdaptedModels : public testing::TestWithParam<std::string> {};
 
@@ -31,6 +36,20 @@ TEST_P(AdaptedModels, ComputeWithAnAdapterOnEveryMatrix) {
   // it.
   const AdapterWeights nothing = test::adapter_of_all(targets, 0.0F);
   EXPECT_EQ(run(&nothing, whole), base);
+}
+
+TEST_P(AdaptedModels, ComputeTheSameBitsInGuardedMemory) {
+  const OpTable ops = test::guarded<cpu_table>();
+  const auto loaded = test::load_model(test::golden_model(GetParam()), ops);
+  const AdapterWeights adapter =
+      test::adapter_of_all(adapter_targets(*loaded.checkpoint, loaded.model->spec()), 0.3F);
+  const auto prompt = read_json_file(test::golden_model(GetParam()) / "golden.json")["cases"][0]["prompt"]
+                          .get<std::vector<int32_t>>();
+  const auto run = [&](bool guarded) {
+    return test::PagedRunner(*loaded.model, ops, nullptr, {.adapter = &adapter, .guarded = guarded})
+        .append(prompt, 3);
+  };
+  EXPECT_EQ(run(true), run(false));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AdaptedModels, testing::ValuesIn(test::golden_names("models")),

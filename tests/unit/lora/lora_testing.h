@@ -132,7 +132,18 @@ inline AdapterTargets small_model() {
   add("layers.1.self_attn.kv_proj", {.site = 3, .out_begin = 4, .rows = 2, .in = 4, .site_rows = 8});
   add("layers.1.self_attn.kv_proj", {.site = 3, .out_begin = 6, .rows = 2, .in = 4, .site_rows = 8});
   out.modules["embed_tokens"].kind = AdapterModuleKind::kEmbedding;
-  out.modules["layers.{}.mlp.experts.{}.up_proj"].kind = AdapterModuleKind::kExpert;
+  // Two experts in layer 0, whose gates and ups are a square matrix.
+  out.modules["layers.{}.moe.experts"] = {.kind = AdapterModuleKind::kStack,
+                                          .parameters = {"gate_up_proj", "down_proj"}};
+  for (const std::string name : {"gate_up_proj", "down_proj"}) {
+    AdapterModule& stacked = out.modules["layers.{}.moe.experts." + name];
+    stacked.kind = AdapterModuleKind::kStacked;
+    for (int32_t expert = 0; expert < 2; ++expert) {
+      const int64_t in = name == "down_proj" ? 2 : 4;
+      stacked.ranges.push_back(
+          {.numbers = {0, -1, -1, -1}, .site = out.num_sites++, .rows = 4, .in = in, .site_rows = 4});
+    }
+  }
   out.modules["layers.{}.self_attn.kv_b_proj"].kind = AdapterModuleKind::kDerived;
   out.modules["layers.{}.input_layernorm"].kind = AdapterModuleKind::kVector;
   out.unused = {"layers.{}.self_attn.unused_proj", "mtp.*"};

@@ -26,7 +26,8 @@ struct Exception {
   std::string_view part;
   std::string_view reason;
 };
-constexpr std::array<Exception, 3> kExceptions = {{
+constexpr std::array<Exception, 4> kExceptions = {{
+    {"models/dbrx", ".ffn.experts.mlp.", "stacked as rows: for PEFT, one matrix with one change"},
     {"models/gpt_oss", "_proj_bias", "biases of stacked experts"},
     {"models/mllama", ".cross_attn.", "layers of cross-attention have no effect without an image"},
     {"models/kimi_linear-default-layers", ".self_attn.q_proj",
@@ -68,13 +69,21 @@ std::string problem_of(const AdapterTargets& targets, const std::string& kind, c
   const AdapterTarget target = find_target(targets, name);
   const AdapterModule* module = pattern ? find_pattern(targets, name) : target.module;
   if (module == nullptr) return is_unused(targets, example(name)) ? "" : "is not known";
-  if (module->kind != AdapterModuleKind::kMatrix) {
+  const bool stacked = module->kind == AdapterModuleKind::kStacked;
+  if (module->kind != AdapterModuleKind::kMatrix && !stacked) {
     return kind == "linear" && module->kind == AdapterModuleKind::kVector ? "is not a matrix" : "";
   }
   if (kind == "embedding") return "is not an embedding";
   const auto ranges = pattern ? std::span<const AdapterRange>(module->ranges) : target.ranges;
   if (ranges.empty()) return "has no place";
   for (const AdapterRange& place : ranges) {
+    if (stacked) {
+      const std::array<int64_t, 2> stored = {place.rows, place.in};
+      if (shape.size() != 3 || shape[module->transposed ? 2 : 1] != stored[0] ||
+          shape[module->transposed ? 1 : 2] != stored[1])
+        return cat("has other shapes than [", stored[0], ", ", stored[1], "]");
+      continue;
+    }
     if (shape != std::vector<int64_t>{place.rows, place.in})
       return cat("is [", shape[0], ", ", shape.size() > 1 ? shape[1] : 0, "], its place [", place.rows, ", ",
                  place.in, "]");

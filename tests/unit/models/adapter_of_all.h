@@ -5,7 +5,7 @@
 #include <map>
 #include <memory>
 #include <random>
-#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -18,16 +18,17 @@ namespace quire::test {
 // projection that is both keys and values, changes all of them alike.
 inline AdapterWeights adapter_of_all(const AdapterTargets& targets, float size) {
   struct Place {
-    const std::string* module = nullptr;
+    std::string_view name;
+    const AdapterModule* module = nullptr;
     const AdapterRange* range = nullptr;
   };
   std::map<int32_t, std::map<int64_t, Place>> sites;
   for (const auto& [name, module] : targets.modules) {
-    if (module.kind != AdapterModuleKind::kMatrix) continue;
+    if (module.kind != AdapterModuleKind::kMatrix && module.kind != AdapterModuleKind::kStacked) continue;
     for (const AdapterRange& range : module.ranges) {
       Place& at = sites[range.site][range.out_begin];
       // A range of several parameters is replaced by that of the first one alone.
-      if (at.range == nullptr || range.rows < at.range->rows) at = {&name, &range};
+      if (at.range == nullptr || range.rows < at.range->rows) at = {name, &module, &range};
     }
   }
   AdapterWeights adapter;
@@ -45,8 +46,9 @@ inline AdapterWeights adapter_of_all(const AdapterTargets& targets, float size) 
     float* a = change->a.as<float>();
     float* b = change->b.as<float>();
     for (const auto& [begin, place] : places) {
-      std::vector<uint32_t> seeds(place.module->begin(), place.module->end());
+      std::vector<uint32_t> seeds(place.name.begin(), place.name.end());
       seeds.insert(seeds.end(), place.range->numbers.begin(), place.range->numbers.end());
+      if (place.module->kind == AdapterModuleKind::kStacked) seeds.push_back(static_cast<uint32_t>(site));
       std::seed_seq sequence(seeds.begin(), seeds.end());
       std::mt19937 random(sequence);
       std::normal_distribution<float> normal;

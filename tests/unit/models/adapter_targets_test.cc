@@ -89,12 +89,35 @@ TEST(AdapterTargets, HaveTheNamesOfOtherCheckpointsOfTheArchitecture) {
   EXPECT_EQ(site_of(targets, "model.layers.1.block_sparse_moe.gate"),
             site_of(targets, "model.layers.1.mlp.gate"));
   EXPECT_GE(site_of(targets, "layers.1.mlp.gate"), 0);
-  for (const std::string name :
-       {"mlp.experts", "block_sparse_moe.experts.3.w1", "mlp.experts.gate_up_proj"}) {
-    const AdapterTarget target = find_target(targets, "model.layers.0." + name);
-    ASSERT_NE(target.module, nullptr) << name;
-    EXPECT_EQ(target.module->kind, AdapterModuleKind::kExpert) << name;
+}
+
+TEST(AdapterTargets, HaveExpertsAsModulesAndAsParameters) {
+  const AdapterTargets targets = load("mixtral").targets;
+  const auto ranges = [&](const std::string& name) {
+    return find_target(targets, "model.layers.1." + name).ranges;
+  };
+  const auto gates_and_ups = ranges("mlp.experts.gate_up_proj");
+  const auto downs = ranges("mlp.experts.down_proj");
+  ASSERT_EQ(gates_and_ups.size(), 4U);
+  ASSERT_EQ(downs.size(), 4U);
+  // The matrices of an expert follow the router, or those of the expert before it.
+  int32_t site = site_of(targets, "model.layers.1.mlp.gate");
+  for (size_t e = 0; e < 4; ++e) {
+    const std::string expert = "block_sparse_moe.experts." + std::to_string(e);
+    ++site;
+    EXPECT_EQ(ranges(expert + ".w1")[0].site, site);
+    EXPECT_EQ(ranges(expert + ".w3")[0].site, site);
+    EXPECT_EQ(ranges(expert + ".w3")[0].out_begin, 16);
+    EXPECT_EQ(gates_and_ups[e].site, site);
+    EXPECT_EQ(gates_and_ups[e].rows, 32);
+    ++site;
+    EXPECT_EQ(ranges(expert + ".w2")[0].site, site);
+    EXPECT_EQ(downs[e].site, site);
   }
+  const AdapterModule* stack = find_target(targets, "model.layers.1.mlp.experts").module;
+  ASSERT_NE(stack, nullptr);
+  EXPECT_EQ(stack->kind, AdapterModuleKind::kStack);
+  EXPECT_THAT(stack->parameters, ElementsAre("gate_up_proj", "down_proj"));
 }
 
 TEST(AdapterTargets, GiveOneModuleTwoPlacesIfKeysAreAlsoValues) {
