@@ -4,11 +4,11 @@
 
 namespace quire {
 
-SequenceGroup& RequestTable::add(Request request) {
+SequenceGroup& RequestTable::add(Request request, std::optional<int64_t> place) {
   auto owned = std::make_unique<SequenceGroup>();
   SequenceGroup& group = *owned;
   group.id = request.id;
-  group.arrival_order = next_arrival_order_++;
+  group.arrival_order = place ? *place : reserve_place();
   group.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
   group.num_unfinished = request.sampling->num_sequences();
   group.forked = group.num_unfinished == 1;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <unordered_map>
 
 #include "sched/request.h"
@@ -12,7 +13,9 @@ namespace quire {
 class RequestTable {
  public:
   // A new group with all its samples, of which the first is kWaiting and the others are kPendingFork.
-  SequenceGroup& add(Request request);
+  // place: from reserve_place(), or nullopt for the next one.
+  SequenceGroup& add(Request request, std::optional<int64_t> place = std::nullopt);
+  int64_t reserve_place() { return next_arrival_order_++; }
   void erase(SequenceGroup& group);
 
   // Null if the id is unknown.

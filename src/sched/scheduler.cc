@@ -17,11 +17,11 @@ Scheduler::~Scheduler() {
   }
 }
 
-Status Scheduler::add_request(Request request) {
+Status Scheduler::add_request(Request request, std::optional<int64_t> place) {
   if (state_.requests.find_group(request.id) != nullptr)
     return Failure{ErrorKind::kInternal, cat("There is already a request with the id ", request.id, "."), {}};
   if (Status status = check(request); !status.ok()) return status;
-  SequenceGroup& group = state_.requests.add(std::move(request));
+  SequenceGroup& group = state_.requests.add(std::move(request), place);
   group.samples.front().table = state_.kv.open(group.request.adapter.digest, group.request.cache_salt);
   state_.queues.enter(group, state_.totals.num_steps);
   state_.queues.push_waiting(group);

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -36,8 +37,11 @@ class Scheduler {
   // Whether the request can ever run (sched/request_check.h). Reads constants only: any thread.
   Status check(const Request& request) const { return check_request(request, state_.config, state_.kv); }
   // Queues a request. Fails if check() does. An accepted request always finishes: when blocks run out,
-  // requests that are later in scheduling order are preempted.
-  Status add_request(Request request);
+  // requests that are later in scheduling order are preempted. place: from reserve_place(), for a request
+  // that arrived before it could be queued; nullopt = it arrives now.
+  Status add_request(Request request, std::optional<int64_t> place = std::nullopt);
+  // A place in the order of arrival, for one request.
+  int64_t reserve_place() { return state_.requests.reserve_place(); }
 
   // Ends a request; no further output is reported. Unknown ids are ignored: the request may have ended.
   void abort_request(RequestId request);

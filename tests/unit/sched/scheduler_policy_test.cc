@@ -50,6 +50,19 @@ TEST(PriorityPolicy, OrdersByPriorityThenArrival) {
   EXPECT_THAT(drain_started(harness), ElementsAre(1, 3, 4, 0, 2));
 }
 
+TEST(FcfsPolicy, ARequestThatIsQueuedLateKeepsItsReservedPlace) {
+  SchedulerConfig config = policy_config(SchedulingPolicy::kFcfs);
+  config.max_num_seqs = 1;
+  Harness harness(config, make_layout(64, 4));
+  ASSERT_TRUE(harness.add(prioritized(0, 0, 8, 3)).ok());
+  harness.step();
+  const int64_t place = harness.scheduler.reserve_place();
+  ASSERT_TRUE(harness.add(prioritized(2, 0, 8, 3)).ok());
+  ASSERT_TRUE(harness.scheduler.add_request(prioritized(1, 0, 8, 3), place).ok());
+  ASSERT_TRUE(harness.add(prioritized(3, 0, 8, 3)).ok());
+  EXPECT_THAT(drain_started(harness), ElementsAre(1, 2, 3));
+}
+
 TEST(PriorityPolicy, PreemptsALessImportantRequestForASlot) {
   Harness harness(policy_config(SchedulingPolicy::kPriority), make_layout(64, 4));
   ASSERT_TRUE(harness.add(prioritized(0, 1, 8, 30)).ok());
