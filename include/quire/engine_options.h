@@ -78,10 +78,14 @@ struct EngineOptions {
   std::string profile;                 // file for a profile of the steps, written at the end; empty = none
   int32_t threads = 0;                 // compute threads; 0 = the physical cores available to this process
   uint64_t seed = 0;                   // for requests without a seed
-  bool enable_lora = false;  // adapters may be loaded while the engine runs; implied by lora_modules
-  std::vector<LoraModule> lora_modules;  // adapters, loaded at start: any request may use one of them
-  int32_t max_lora_rank = 16;            // maximum rank of an adapter
-  int64_t lora_memory = 0;  // bytes for all adapters; 0 = 256 MiB, or what lora_modules take if that is more
+  bool enable_lora = false;  // adapters may be loaded while the engine runs; implied by the following two
+  std::vector<LoraModule> lora_modules;  // adapters that requests can name from the start
+  std::string lora_dir;        // its subdirectories are adapters, registered when a request first names one
+  int32_t max_lora_rank = 16;  // maximum rank of an adapter
+  int32_t max_cpu_loras = 0;   // maximum number of adapters in memory; 0 = as many as fit
+  // Bytes for the adapters in memory. 0 = 256 MiB or, if that is more, what lora_modules take, at most 32
+  // times the largest.
+  int64_t lora_memory = 0;
   std::string chat_template;  // file that replaces the model's chat template
   // Sampling defaults: auto (the model's generation_config.json) or none (neutral defaults).
   std::string generation_config = "auto";

@@ -225,6 +225,8 @@ const std::map<std::string, OptionField>& option_fields() {
       {"enable_lora", &EngineOptions::enable_lora},
       {"max_lora_rank", &EngineOptions::max_lora_rank},
       {"lora_memory", &EngineOptions::lora_memory},
+      {"lora_dir", &EngineOptions::lora_dir},
+      {"max_cpu_loras", &EngineOptions::max_cpu_loras},
       {"device", &EngineOptions::device},
       {"profile", &EngineOptions::profile},
       {"threads", &EngineOptions::threads},

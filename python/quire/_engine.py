@@ -106,19 +106,22 @@ class LoadedEngine:
         return cast(str, self.info["task"])
 
     def add_lora(self, request: LoRARequest) -> None:
-        """Loads an adapter unless it is loaded."""
+        """Registers an adapter unless it is registered."""
         if not isinstance(request, LoRARequest):
             raise ValidationError(f"lora_request must be LoRARequest, not {type(request).__name__}",
                                   parameter="lora_request", value=request)
-        if not self.args.enable_lora:
+        if not self.args.enable_lora and self.args.lora_dir is None:
             raise ValidationError("lora_request needs an engine with enable_lora=True", parameter="lora_request")
         with self._lora_lock:
             known = self._loras.get(request.lora_name)
             if known is not None and known.lora_path == request.lora_path and not request.load_inplace:
                 return
-            if not os.path.isdir(request.lora_path):
+            path = request.lora_path
+            if not os.path.isdir(path) and self.args.lora_dir is not None:
+                path = os.path.join(self.args.lora_dir, path)
+            if not os.path.isdir(path):
                 raise LoRAAdapterNotFoundError(request.lora_name, request.lora_path)
-            self.core.load_lora(request.lora_name, request.lora_path)
+            self.core.load_lora(request.lora_name, path)
             self._loras[request.lora_name] = request
 
     def remove_lora(self, lora_id: int) -> bool:

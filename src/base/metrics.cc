@@ -88,10 +88,17 @@ Histogram& MetricsRegistry::histogram(std::string_view name, std::string_view he
   return histograms_.emplace_back(bounds);
 }
 
+InfoGauge& MetricsRegistry::info(std::string_view name, std::string_view help) {
+  family(name, help, Kind::kInfo).series.push_back({{}, infos_.size()});
+  return infos_.emplace_back();
+}
+
 void MetricsRegistry::render_family(std::string& out, const std::string& prefix, const Family& f,
                                     const MetricLabels& common) const {
   const std::string name = prefix + f.name + (f.kind == Kind::kCounter ? "_total" : "");
-  const char* type = f.kind == Kind::kCounter ? "counter" : f.kind == Kind::kGauge ? "gauge" : "histogram";
+  const char* type = f.kind == Kind::kCounter     ? "counter"
+                     : f.kind == Kind::kHistogram ? "histogram"
+                                                  : "gauge";
   out += cat("# HELP ", name, " ", f.help, "\n# TYPE ", name, " ", type, "\n");
   for (const auto& series : f.series) {
     if (f.kind == Kind::kCounter) {
@@ -100,6 +107,9 @@ void MetricsRegistry::render_family(std::string& out, const std::string& prefix,
     } else if (f.kind == Kind::kGauge) {
       out +=
           cat(name, label_text(common, series.labels), " ", number_text(gauges_[series.index].value()), "\n");
+    } else if (f.kind == Kind::kInfo) {
+      const auto [labels, value] = infos_[series.index].get();
+      out += cat(name, label_text(common, labels), " ", number_text(value), "\n");
     } else {
       const Histogram& h = histograms_[series.index];
       uint64_t cumulative = 0;

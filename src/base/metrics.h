@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,6 +51,25 @@ class Histogram {
 
 using MetricLabels = std::vector<std::pair<std::string, std::string>>;
 
+// A gauge whose labels change: a single line, with the labels that were set last. Any thread.
+class InfoGauge {
+ public:
+  void set(MetricLabels labels, double value) {
+    const std::lock_guard lock(mutex_);
+    labels_ = std::move(labels);
+    value_ = value;
+  }
+  std::pair<MetricLabels, double> get() const {
+    const std::lock_guard lock(mutex_);
+    return {labels_, value_};
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  MetricLabels labels_;
+  double value_ = 0.0;
+};
+
 class MetricsRegistry {
  public:
   // `common` labels are added to every line. Each metric is written once per prefix ("quire:", "vllm:").
@@ -61,12 +81,13 @@ class MetricsRegistry {
   Gauge& gauge(std::string_view name, std::string_view help, MetricLabels labels = {});
   Histogram& histogram(std::string_view name, std::string_view help, std::span<const double> bounds,
                        MetricLabels labels = {});
+  InfoGauge& info(std::string_view name, std::string_view help);
 
   // The whole page. `replaced`: other values of common labels.
   std::string render(const MetricLabels& replaced = {}) const;
 
  private:
-  enum class Kind { kCounter, kGauge, kHistogram };
+  enum class Kind { kCounter, kGauge, kHistogram, kInfo };
   struct Series {
     MetricLabels labels;
     size_t index;
@@ -87,6 +108,7 @@ class MetricsRegistry {
   std::deque<Counter> counters_;
   std::deque<Gauge> gauges_;
   std::deque<Histogram> histograms_;
+  std::deque<InfoGauge> infos_;
 };
 
 }  // namespace quire

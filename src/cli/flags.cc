@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -201,13 +202,18 @@ LoraModule parse_lora_module(const std::string& text) {
 void add_lora_flag(CLI::App& command, std::string& lora) {
   command
       .add_option("--lora", lora,
-                  "Apply a LoRA adapter: the name of one of --lora-modules, or a directory (default: none)")
+                  "Apply a LoRA adapter: the name of one of --lora-modules or in --lora-dir, or a directory "
+                  "(default: none)")
       ->type_name("NAME|DIR");
 }
 
 std::string lora_name(const std::string& lora, EngineConfig& config) {
   const auto named = [&](const LoraModule& module) { return module.name == lora; };
-  if (!lora.empty() && std::ranges::none_of(config.lora_modules, named))
+  std::error_code error;
+  const bool in_directory =
+      !config.lora_dir.empty() && lora.find('/') == std::string::npos &&
+      std::filesystem::is_directory(std::filesystem::path(config.lora_dir) / lora, error);
+  if (!lora.empty() && !in_directory && std::ranges::none_of(config.lora_modules, named))
     config.lora_modules.push_back({lora, lora});
   return lora;
 }
@@ -293,8 +299,9 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Target time per output token; prompts are prefilled in chunks small enough to meet it; 0 = none")
       ->transform(duration());
   command
-      .add_flag("--enable-lora,!--no-enable-lora", config.enable_lora,
-                "Allow LoRA adapters to be loaded while the server runs; --lora-modules implies it")
+      .add_flag(
+          "--enable-lora,!--no-enable-lora", config.enable_lora,
+          "Allow LoRA adapters to be loaded while the server runs; --lora-modules and --lora-dir imply it")
       ->group(group);
   command
       .add_option_function<std::vector<std::string>>(
@@ -303,13 +310,18 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
             config.lora_modules.clear();
             for (const std::string& text : all) config.lora_modules.push_back(parse_lora_module(text));
           },
-          "LoRA adapters to load, NAME=PATH each; requests name one as their model (default: none)")
+          "LoRA adapters, NAME=PATH each; requests name one as their model (default: none)")
       ->type_name("NAME=PATH")
       ->group(group);
   add("--max-lora-rank", config.max_lora_rank, "Maximum rank of an adapter; larger ones are refused");
+  add("--lora-dir", config.lora_dir,
+      "Directory of LoRA adapters: a request may name any of its subdirectories (default: none)")
+      ->type_name("DIR");
   add("--lora-memory", config.lora_memory,
-      "Memory for all adapters; 0 = 256 MiB, or what --lora-modules take if that is more")
+      "Memory for the adapters that are in use; others are read again when a request names them. 0 = "
+      "256 MiB, or what --lora-modules take if that is more, but at most 32 times the largest")
       ->transform(byte_size());
+  add("--max-cpu-loras", config.max_cpu_loras, "Maximum number of adapters in memory; 0 = no limit");
   add("--device", config.device, "Device that computes the model; auto = the CPU")
       ->check(CLI::IsMember({"auto", "cpu"}));
   add("--threads", config.threads, "Compute threads; 0 = the physical cores available to this process");

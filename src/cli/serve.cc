@@ -45,6 +45,7 @@ int run_serve(ServeFlags& f) {
   (void)AccessPolicy(f.server.access, f.server.http.host);
   check_parser_names(f.server.parsers);
   if (f.server.lora_updating) f.config.enable_lora = true;
+  if (!f.config.lora_dir.empty()) f.server.lora_allowed_dirs.push_back(f.config.lora_dir);
   f.server.metrics_need_key = !f.metrics_open;
   f.server.log_requests = f.quiet ? RequestLog::kNone : f.log_all ? RequestLog::kAll : RequestLog::kErrors;
   f.server.serve_page = !f.no_page;
@@ -100,8 +101,10 @@ void add_lora_flags(CLI::App& command, ServerOptions& server, const std::string&
       ->envname("VLLM_ALLOW_RUNTIME_LORA_UPDATING")
       ->group(group);
   command
-      .add_option("--lora-allowed-dir", server.lora_allowed_dirs,
-                  "Directory that clients may load adapters from; can be given several times (default: none)")
+      .add_option(
+          "--lora-allowed-dir", server.lora_allowed_dirs,
+          "Directory that clients may load adapters from, besides --lora-dir; can be given several times "
+          "(default: none)")
       ->allow_extra_args(false)
       ->type_name("DIR")
       ->group(group);

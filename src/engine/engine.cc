@@ -154,8 +154,9 @@ struct Engine::Impl {
   std::condition_variable idle;
   std::vector<Message> mailbox;
   EngineStats snapshot;
-  size_t num_requests = 0;  // not finished, including those in the mailbox
-  bool disk_done = false;   // a disk operation has ended since the last step began
+  size_t num_requests = 0;    // not finished, including those in the mailbox
+  bool disk_done = false;     // a disk operation has ended since the last step began
+  bool adapter_done = false;  // the load of an adapter has ended
   bool stopping = false;
   bool failed = false;
   std::string failure_reason;
@@ -181,7 +182,8 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
       metrics({{"model_name", model->info.name}, {"engine", "0"}}),
       core(model->scheduler, model->layout,
            hooks.executor ? hooks.executor(model->runtime->executor()) : model->runtime->executor(),
-           model->tokenizer.get(), metrics, model->info, config.seed, num_unstarted, hooks),
+           model->tokenizer.get(), metrics, model->info, config.seed, num_unstarted, hooks,
+           model->adapters->enabled() ? &model->adapters->store() : nullptr),
       constraints(model->tokenizer.get(), model->info.vocab_size, model->info.end_token_ids,
                   static_cast<size_t>(config.grammar_cache_size)),
       words(model->tokenizer.get(), model->info.vocab_size),
@@ -195,6 +197,14 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
     }
     wake.notify_one();
   });
+  const auto on_adapter = [this] {
+    {
+      const std::lock_guard lock(mutex);
+      adapter_done = true;
+    }
+    wake.notify_one();
+  };
+  model->adapters->start(on_adapter, hooks.before_adapter);
   publish();
   thread = std::thread([this] { run(); });
   // Text that was generated from damaged weights may have been delivered by then; no more follows.
@@ -219,6 +229,7 @@ Engine::Impl::~Impl() {
   wake.notify_one();
   thread.join();
   core.on_disk_outcome({});
+  model->adapters->stop();
 }
 
 namespace {
@@ -265,17 +276,19 @@ void Engine::Impl::run_steps() {
     if (mailbox.empty() && !core.has_work()) {
       activity.idle(snapshot);
       idle.notify_all();
-      wake.wait(lock, [this] { return stopping || !mailbox.empty(); });
+      wake.wait(lock, [this] { return stopping || !mailbox.empty() || adapter_done; });
       watch.resume(time_of_first_message());
     } else if (core.waits_for_disk()) {
-      wake.wait(lock, [this] { return stopping || !mailbox.empty() || disk_done; });
+      wake.wait(lock, [this] { return stopping || !mailbox.empty() || disk_done || adapter_done; });
     }
     if (stopping) return;
     disk_done = false;
+    const bool has_adapters = std::exchange(adapter_done, false);
     taken.clear();
     taken.swap(mailbox);
     next_message = 0;
     lock.unlock();
+    if (has_adapters) core.take_adapters();
     take_messages();
     const StepPlan* plan = nullptr;
     if (core.has_work()) {
@@ -387,7 +400,7 @@ void Engine::Impl::take_messages() {
 
 void Engine::Impl::handle(Message& message) {
   if (auto* add = std::get_if<AddMessage>(&message)) {
-    core.add(std::move(add->request), std::move(add->sink));
+    core.add(std::move(*add));
   } else if (auto* abort_message = std::get_if<AbortMessage>(&message)) {
     for (size_t i = 0; i < abort_message->count; ++i)
       core.abort(abort_message->first + static_cast<RequestId>(i));
@@ -493,12 +506,18 @@ std::optional<AdapterDescription> Engine::find_adapter(std::string_view name) co
   return impl_->model->adapters->find(name);
 }
 
+Status Engine::require_adapter(std::string_view name) {
+  return impl_->model->adapters->require(name);
+}
+
 Status Engine::load_adapter(const LoraModule& module, bool replace) {
   return impl_->model->adapters->load(module, replace);
 }
 
 Status Engine::unload_adapter(const std::string& name) {
-  return impl_->model->adapters->unload(name);
+  Status unloaded = impl_->model->adapters->unload(name);
+  if (unloaded.ok()) impl_->post(CallMessage{[](EngineCore*) {}});  // the metrics have changed
+  return unloaded;
 }
 
 Result<RequestId> Engine::submit(std::vector<Submission> requests) {

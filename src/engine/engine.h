@@ -50,10 +50,13 @@ class Engine final : public RequestPort {
   // The constraint of a specification, for Request::constraint. May take as long as grammar/limits.h allows.
   Result<SharedConstraint> compile(const StructuredOutputs& spec);
 
-  // The LoRA adapters that requests can name, and changes of them (engine/adapter_registry.h). Loading reads
-  // files on the calling thread; running requests keep the adapters that they use.
+  // The LoRA adapters that requests can name, and changes of them (engine/adapter_registry.h). Loading checks
+  // an adapter on the calling thread; its weights are read when a request needs them. Running requests keep
+  // the adapters that they use.
   std::vector<AdapterDescription> adapters() const;
   std::optional<AdapterDescription> find_adapter(std::string_view name) const;
+  // Adds an adapter of EngineConfig::lora_dir, unless requests can name it. kNotFound: there is none.
+  Status require_adapter(std::string_view name);
   Status load_adapter(const LoraModule& module, bool replace = false);
   Status unload_adapter(const std::string& name);
 

@@ -1,6 +1,9 @@
 #include "engine/engine_core.h"
 
+#include <algorithm>
 #include <functional>
+#include <string>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/error.h"
@@ -20,32 +23,74 @@ int64_t client_number(const std::string& client) {
 
 EngineCore::EngineCore(const SchedulerConfig& config, const KvLayout& layout, Executor& executor,
                        const Tokenizer* tokenizer, MetricsRegistry& metrics, const ModelInfo& model,
-                       uint64_t seed, std::atomic<int32_t>& num_unstarted, const EngineHooks& hooks)
+                       uint64_t seed, std::atomic<int32_t>& num_unstarted, const EngineHooks& hooks,
+                       AdapterStore* adapters)
     : scheduler_(config, layout),
       executor_(executor),
       metrics_(metrics, model),
       outputs_(tokenizer, model.end_token_ids, metrics_, num_unstarted),
+      adapters_(adapters),
       end_token_ids_(model.end_token_ids),
       seed_(seed),
+      max_num_seqs_(model.max_num_seqs),
       before_(hooks.before),
-      clock_(hooks.clock ? hooks.clock : monotonic_seconds) {}
+      clock_(hooks.clock ? hooks.clock : monotonic_seconds) {
+  refresh_adapter_metrics();
+}
 
 void EngineCore::count_rejected(ErrorKind kind, int32_t count) {
   (kind == ErrorKind::kOverloaded ? metrics_.rejected_overloaded : metrics_.rejected_invalid).add(count);
 }
 
-void EngineCore::add(Request&& request, OutputSink&& sink) {
-  outputs_.add(request, std::move(sink));
+void EngineCore::add(Submission&& submission) {
+  Request& request = submission.request;
+  outputs_.add(request, std::move(submission.sink));
   request.seed = effective_seed(*request.sampling, seed_, static_cast<uint64_t>(request.id));
   request.end_token_ids = end_token_ids_;
   request.client_id = client_number(request.client);
-  const Status added = scheduler_.add_request(std::move(request));
+  if (submission.adapter == nullptr) return enter(std::move(request), std::nullopt);
+  // It may have been loaded since the request was submitted.
+  Result<AdapterRef> adapter = adapters_->acquire_or_load(submission.adapter);
+  if (!adapter.ok()) return outputs_.end(request.id, FinishReason::kError, adapter.failure(), clock_());
+  if (adapter->weights == nullptr)
+    return waiting_for_adapters_.add(submission.adapter, std::move(request), scheduler_.reserve_place());
+  request.adapter = std::move(*adapter);
+  enter(std::move(request), std::nullopt);
+}
+
+void EngineCore::enter(Request&& request, std::optional<int64_t> place) {
+  const Status added = scheduler_.add_request(std::move(request), place);
   if (!added.ok()) throw Error(cat("a request was accepted that cannot run: ", added.failure().message));
 }
 
+void EngineCore::take_adapters() {
+  for (AdapterOutcome& outcome : adapters_->take_outcomes()) {
+    if (outcome.was_read) {
+      AdapterMetrics& metrics = metrics_.adapters;
+      metrics.load_seconds.observe(outcome.seconds);
+      (outcome.result.ok() ? metrics.loads : metrics.load_failures).add();
+    }
+    for (AdapterWaits::Waiting& waiting : waiting_for_adapters_.take(outcome.version)) {
+      if (!outcome.result.ok()) {
+        outputs_.end(waiting.request.id, FinishReason::kError, outcome.result.failure(), clock_());
+        continue;
+      }
+      waiting.request.adapter = *outcome.result;
+      enter(std::move(waiting.request), waiting.place);
+    }
+  }
+}
+
 void EngineCore::abort(RequestId id) {
+  if (!waiting_for_adapters_.empty()) {
+    if (const SharedAdapterVersion unwanted = waiting_for_adapters_.remove(id)) adapters_->cancel(*unwanted);
+  }
   scheduler_.abort_request(id);
   outputs_.end(id, FinishReason::kAbort, std::nullopt, clock_());
+}
+
+void EngineCore::abort_waiting() {
+  for (const SharedAdapterVersion& unwanted : waiting_for_adapters_.clear()) adapters_->cancel(*unwanted);
 }
 
 const StepPlan& EngineCore::step() {
@@ -114,7 +159,15 @@ EngineView EngineCore::view() {
   view.num_copied_on_write = kv.num_copied_on_write;
   view.num_disk_blocks = kv.disk.num_blocks;
   view.num_cached_disk_blocks = kv.disk.num_cached;
-  view.num_requests = scheduled.num_requests;
+  waiting_for_adapters_.each([&](const Request& request) {
+    RequestView waiting;
+    waiting.id = request.id;
+    waiting.phase = RequestPhase::kLoading;
+    waiting.num_sequences = request.sampling->num_sequences();
+    waiting.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
+    scheduled.requests.push_back(waiting);
+  });
+  view.num_requests = scheduled.num_requests + waiting_for_adapters_.size();
   view.requests.reserve(scheduled.requests.size());
   for (const RequestView& request : scheduled.requests)
     view.requests.push_back({request, outputs_.progress(request.id), recorder_.history(request.id)});
@@ -142,6 +195,7 @@ void EngineCore::flush_disk() {
 }
 
 void EngineCore::abort_all(const Failure& failure) {
+  abort_waiting();
   for (const RequestId id : outputs_.requests()) scheduler_.abort_request(id);
   fail_all(failure);
 }
@@ -155,7 +209,7 @@ void EngineCore::refresh_metrics() {
   const EngineStats view = stats();
   metrics_.num_requests_running.set(static_cast<double>(view.num_running));
   metrics_.num_requests_waiting.set(static_cast<double>(view.num_waiting));
-  metrics_.waiting_deferred.set(static_cast<double>(now.num_loading));
+  metrics_.waiting_deferred.set(static_cast<double>(now.num_loading + waiting_for_adapters_.size()));
   metrics_.waiting_for_capacity.set(static_cast<double>(std::max(0, now.num_waiting - now.num_loading)));
   metrics_.kv_cache_usage.set(view.kv_cache_usage);
   metrics_.kv_cache_waste.set(view.kv_waste);
@@ -167,13 +221,34 @@ void EngineCore::refresh_metrics() {
   metrics_.log_lines_dropped.add(static_cast<double>(num_dropped_log_lines()) -
                                  metrics_.log_lines_dropped.value());
   last_ = now;
+  refresh_adapter_metrics();
+}
+
+void EngineCore::refresh_adapter_metrics() {
+  AdapterMetrics& metrics = metrics_.adapters;
+  if (outputs_.adapters().take_change()) {
+    // A step can use as many adapters as it has sequences.
+    const int32_t limit = adapters_ == nullptr ? 0 : adapters_->limits().adapters;
+    const int32_t max_lora =
+        adapters_ == nullptr || limit > 0 ? std::min(limit, max_num_seqs_) : max_num_seqs_;
+    metrics.requests_info.set({{"max_lora", std::to_string(max_lora)},
+                               {"running_lora_adapters", outputs_.adapters().running()},
+                               {"waiting_lora_adapters", outputs_.adapters().waiting()}},
+                              static_cast<double>(unix_seconds()));
+  }
+  if (adapters_ == nullptr) return;
+  const AdapterStoreStats stats = adapters_->stats();
+  metrics.resident.set(static_cast<double>(stats.num_resident));
+  metrics.memory_bytes.set(static_cast<double>(stats.bytes));
+  metrics.evictions.add(static_cast<double>(stats.num_evicted - last_evicted_));
+  last_evicted_ = stats.num_evicted;
 }
 
 EngineStats EngineCore::stats() const {
   const SchedulerStats s = scheduler_.stats();
   EngineStats stats;
   stats.num_running = s.num_running;
-  stats.num_waiting = s.num_waiting;
+  stats.num_waiting = s.num_waiting + waiting_for_adapters_.size();
   stats.num_finished = s.num_finished_requests;
   stats.num_preemptions = s.num_preemptions;
   stats.num_steps = s.num_steps;

@@ -7,13 +7,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "contract/engine_config.h"
+#include "engine/adapter_store.h"
+#include "engine/adapter_waits.h"
 #include "engine/engine_metrics.h"
 #include "engine/engine_types.h"
 #include "engine/engine_view.h"
 #include "engine/output_processor.h"
+#include "engine/request_batch.h"
 #include "engine/view_recorder.h"
 #include "exec/executor.h"
 #include "sched/scheduler.h"
@@ -24,17 +28,20 @@ class EngineCore {
  public:
   // executor, tokenizer (may be null), metrics and num_unstarted outlive the core. num_unstarted counts the
   // submitted requests that have neither started nor finished: the caller increments it, the core decrements
-  // it. hooks: `before` and `clock` are used.
+  // it. hooks: `before` and `clock` are used. adapters: null = there are none; outlives the core, too.
   EngineCore(const SchedulerConfig& config, const KvLayout& layout, Executor& executor,
              const Tokenizer* tokenizer, MetricsRegistry& metrics, const ModelInfo& model, uint64_t seed,
-             std::atomic<int32_t>& num_unstarted, const EngineHooks& hooks = {});
+             std::atomic<int32_t>& num_unstarted, const EngineHooks& hooks = {},
+             AdapterStore* adapters = nullptr);
 
   // Whether the request can ever run. Any thread. A failure names the field and the limit that it exceeds.
   Status check(const Request& request) const { return scheduler_.check(request); }
   void count_rejected(ErrorKind kind, int32_t count);
-  // Starts a request that check() accepted. If this throws, the sink is either still the caller's or
-  // fail_all() calls it.
-  void add(Request&& request, OutputSink&& sink);
+  // Starts a request that check() accepted, once its adapter is in memory. If this throws, the sink is either
+  // still the caller's or fail_all() calls it.
+  void add(Submission&& submission);
+  // Starts, or ends with a failure, the requests whose adapters have been loaded since the last call.
+  void take_adapters();
   void abort(RequestId id);
   bool has_work() const { return scheduler_.has_work(); }
   // After a step: whether the next one has nothing to do before a disk operation has ended.
@@ -72,15 +79,22 @@ class EngineCore {
 
  private:
   bool watched(double now);
+  void enter(Request&& request, std::optional<int64_t> place);
+  void abort_waiting();
+  void refresh_adapter_metrics();
 
   Scheduler scheduler_;
   Executor& executor_;
   EngineMetrics metrics_;
   OutputProcessor outputs_;
+  AdapterStore* adapters_;
+  AdapterWaits waiting_for_adapters_;
   std::vector<TokenId> end_token_ids_;
   uint64_t seed_;
   bool waits_for_disk_ = false;
   SchedulerStats last_;  // at the previous refresh_metrics()
+  int64_t last_evicted_ = 0;
+  int32_t max_num_seqs_;
   ViewRecorder recorder_;
   std::vector<EndedRequest> ended_;  // while the engine is watched: since the previous step
   std::function<void(StepPhase)> before_;

@@ -19,6 +19,7 @@ constexpr std::array<double, 25> kInterTokenBounds = {.0001, .0002, .0005, .001,
 constexpr std::array<double, 32> kLatencyBounds = {
     .0001, .0002, .0005, .001, .002, .005, .01, .02, .05, .1, .2,  .3,  .5,  .8,  1,    1.5,
     2,     2.5,   5,     10,   15,   20,   30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
+constexpr std::array<double, 12> kLoadBounds = {.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 5, 20};
 constexpr std::array<double, 17> kTokenBounds = {1,    2,    5,    10,    20,    50,    100,    200,   500,
                                                  1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000};
 constexpr std::array<double, 13> kIterationBounds = {1,   8,    16,   32,   64,   128,  256,
@@ -46,12 +47,25 @@ KvTierMetrics::KvTierMetrics(MetricsRegistry& r, const std::string& tier)
       hits(r.counter("kv_tier_hits", "Blocks of cached prefixes taken from a KV tier.", {{"tier", tier}})),
       evictions(r.counter("kv_tier_evictions", "Blocks evicted from a KV tier.", {{"tier", tier}})) {}
 
+AdapterMetrics::AdapterMetrics(MetricsRegistry& r)
+    : requests_info(r.info("lora_requests_info",
+                           "LoRA adapters with requests that run or wait; the value is the time of the last "
+                           "change, in seconds since 1970.")),
+      resident(r.gauge("lora_adapters_resident", "LoRA adapters in memory.")),
+      memory_bytes(r.gauge("lora_memory_bytes", "Bytes of the LoRA adapters in memory.")),
+      loads(r.counter("lora_loads", "LoRA adapters read into memory.")),
+      load_failures(r.counter("lora_load_failures", "LoRA adapters that could not be read.")),
+      evictions(r.counter("lora_evictions", "LoRA adapters evicted from memory for others.")),
+      load_seconds(
+          r.histogram("lora_load_seconds", "Time to read a LoRA adapter into memory.", kLoadBounds)) {}
+
 EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
     : num_requests_running(r.gauge("num_requests_running", "Sequences in the running batch.")),
       num_requests_waiting(r.gauge("num_requests_waiting", "Sequences waiting to be scheduled.")),
       waiting_for_capacity(r.gauge("num_requests_waiting_by_reason",
                                    "Waiting sequences by reason: capacity = for a place in the batch or "
-                                   "KV blocks, deferred = for cached blocks from the disk.",
+                                   "KV blocks, deferred = for cached blocks from the disk or the weights "
+                                   "of a LoRA adapter.",
                                    {{"reason", "capacity"}})),
       waiting_deferred(r.gauge("num_requests_waiting_by_reason", "", {{"reason", "deferred"}})),
       kv_cache_usage(r.gauge("kv_cache_usage_perc", "Used KV blocks over all KV blocks, 1 is full.")),
@@ -74,6 +88,7 @@ EngineMetrics::EngineMetrics(MetricsRegistry& r, const ModelInfo& model)
           r.counter("kv_disk_writes_dropped", "Blocks not written: the disk was too slow, full or broken.")),
       kv_disk_reads_failed(
           r.counter("kv_disk_reads_failed", "Slots of the disk cache without an intact block.")),
+      adapters(r),
       prompt_tokens(r.counter("prompt_tokens", "Prompt tokens processed.")),
       prompt_tokens_cached(r.counter("prompt_tokens_cached", "Prompt tokens taken from the prefix cache.")),
       generation_tokens(r.counter("generation_tokens", "Tokens generated.")),

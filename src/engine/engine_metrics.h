@@ -23,6 +23,19 @@ struct KvTierMetrics {
   Counter& evictions;
 };
 
+// Metrics of LoRA adapters.
+struct AdapterMetrics {
+  explicit AdapterMetrics(MetricsRegistry& registry);
+
+  InfoGauge& requests_info;
+  Gauge& resident;
+  Gauge& memory_bytes;
+  Counter& loads;
+  Counter& load_failures;
+  Counter& evictions;
+  Histogram& load_seconds;
+};
+
 struct EngineMetrics {
   EngineMetrics(MetricsRegistry& registry, const ModelInfo& model);
 
@@ -46,6 +59,7 @@ struct EngineMetrics {
   Counter& kv_disk_writes;
   Counter& kv_disk_writes_dropped;
   Counter& kv_disk_reads_failed;
+  AdapterMetrics adapters;
   Counter& prompt_tokens;
   Counter& prompt_tokens_cached;
   Counter& generation_tokens;

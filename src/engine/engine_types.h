@@ -49,15 +49,24 @@ struct EngineHooks {
   std::function<Executor&(Executor&)> executor;
   std::function<double()> clock;  // replaces monotonic_seconds()
   std::function<std::unique_ptr<Device>(std::string_view name, int threads)> open_device;
+  // Called on the thread that loads LoRA adapters with the name of the next one, before its weights are read.
+  std::function<void(const std::string& name)> before_adapter;
 };
 
-// A loaded LoRA adapter.
+// Where the weights of a LoRA adapter are.
+enum class AdapterState : uint8_t {
+  kRegistered,  // on disk; the configuration and the header have been checked
+  kLoading,     // being read, or to be read next
+  kResident,    // in memory
+};
+
+// A LoRA adapter that requests can name.
 struct AdapterDescription {
   std::string name;
-  std::string path;  // as given
-  AdapterRef ref;
+  std::string path;   // as given
   int64_t rank = 0;   // the largest of its modules
-  int64_t bytes = 0;  // in memory
+  int64_t bytes = 0;  // in memory, when it is loaded
+  AdapterState state = AdapterState::kRegistered;
 };
 
 // Properties of a loaded model. Constant.

@@ -80,8 +80,8 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   const int64_t workspace = model.runtime->workspace_bytes(options);
   // The system counts mapped weights as available memory, but every step reads them.
   const DeviceMemory memory = model.runtime->device().memory();
-  const int64_t later_adapters = model.adapters->memory() - model.adapters->used();
-  const int64_t free_bytes = memory.free_bytes - model.runtime->model().mapped_bytes() - later_adapters;
+  const int64_t free_bytes =
+      memory.free_bytes - model.runtime->model().mapped_bytes() - model.adapters->memory();
   int64_t pool = config.kv_cache_memory;
   if (pool == 0) {
     check_swap_space(config, free_bytes - workspace);

@@ -43,6 +43,7 @@ void OutputProcessor::add(const Request& request, OutputSink&& sink) {
   Record record;
   record.params = params;
   record.markers = request.markers;
+  record.adapter = request.adapter_name;
   record.times.arrival = request.arrival;
   record.num_prompt_tokens = static_cast<int32_t>(request.prompt_token_ids.size());
   for (int32_t i = 0; i < params->n; ++i) {
@@ -56,6 +57,7 @@ void OutputProcessor::add(const Request& request, OutputSink&& sink) {
       sample.detokenizer->seed(tail(request.prompt_token_ids, kDetokenizerContext));
     }
   }
+  adapters_.arrived(record.adapter);
   // The sink moves last, after everything that can throw.
   requests_.insert_or_assign(request.id, std::move(record)).first->second.sink = std::move(sink);
 }
@@ -64,6 +66,7 @@ void OutputProcessor::mark_started(RequestId id, int32_t num_cached_tokens, doub
   const auto it = requests_.find(id);
   if (it == requests_.end()) return;
   it->second.started = true;
+  adapters_.started(it->second.adapter);
   num_unstarted_.fetch_sub(1, std::memory_order_relaxed);
   it->second.times.scheduled = now;
   it->second.num_cached_tokens = num_cached_tokens;
@@ -270,7 +273,7 @@ void OutputProcessor::deliver() {
       note_end(id, it->second, outputs.empty() ? FinishReason::kStop : outputs.back().finish_reason);
     }
     send(id, it->second);
-    if (finished) requests_.erase(it);
+    if (finished) remove(it);
   }
   with_output_.clear();
 }
@@ -305,6 +308,11 @@ void OutputProcessor::end(RequestId id, FinishReason reason, std::optional<Failu
   note_end(id, request, reason);
   request.pending.failure = std::move(failure);
   send(id, request);
+  remove(it);
+}
+
+void OutputProcessor::remove(std::unordered_map<RequestId, Record>::iterator it) {
+  adapters_.ended(it->second.adapter, it->second.started);
   requests_.erase(it);
 }
 
@@ -346,7 +354,7 @@ void OutputProcessor::end_all(const Failure& failure, double now) noexcept {
     if (it == requests_.end()) continue;
     // Its outputs cannot be completed.
     send_failure(it->second.sink, id, failure);
-    requests_.erase(it);
+    remove(it);
   }
 }
 

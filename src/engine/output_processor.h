@@ -13,6 +13,7 @@
 
 #include "contract/request.h"
 #include "contract/request_output.h"
+#include "engine/adapter_requests.h"
 #include "engine/engine_metrics.h"
 #include "engine/engine_types.h"
 #include "engine/engine_view.h"
@@ -55,6 +56,7 @@ class OutputProcessor {
   // tokens, and prompts with their first output.
   int64_t take_iteration_tokens() { return std::exchange(iteration_tokens_, 0); }
 
+  AdapterRequests& adapters() { return adapters_; }
   size_t num_requests() const { return requests_.size(); }
   std::vector<RequestId> requests() const;
 
@@ -72,6 +74,7 @@ class OutputProcessor {
   struct Record {
     SharedSamplingParams params;
     std::shared_ptr<const std::vector<TokenId>> markers;
+    std::string adapter;  // its name; empty = the base model
     OutputSink sink;
     std::vector<Sample> samples;
     std::vector<PositionLogprobs> prompt_logprobs;  // collected over the prompt's chunks
@@ -102,12 +105,14 @@ class OutputProcessor {
   static RequestProgress progress_of(const Record& request);
   void note_end(RequestId id, const Record& request, FinishReason reason);
   void send(RequestId id, Record& request);
+  void remove(std::unordered_map<RequestId, Record>::iterator it);
 
   const Tokenizer* tokenizer_;
   const std::vector<TokenId>& end_token_ids_;
   EngineMetrics& metrics_;
   std::atomic<int32_t>& num_unstarted_;
   std::unordered_map<RequestId, Record> requests_;
+  AdapterRequests adapters_;
   std::vector<RequestId> with_output_;  // in the order of the step
   std::vector<EndedRequest>* ended_ = nullptr;
   int64_t iteration_tokens_ = 0;

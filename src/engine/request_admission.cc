@@ -24,7 +24,7 @@ Status RequestAdmission::check_all(std::vector<Submission>& requests) {
       if (request.constraint == nullptr) request.constraint = requests[i - 1].request.constraint;
       request.words = requests[i - 1].request.words;
     }
-    Status status = check(request);
+    Status status = check(requests[i]);
     if (status.ok()) continue;
     if (requests.size() == 1) return status;
     const Failure& failure = status.failure();
@@ -33,9 +33,10 @@ Status RequestAdmission::check_all(std::vector<Submission>& requests) {
   return {};
 }
 
-Status RequestAdmission::check(Request& request) {
+Status RequestAdmission::check(Submission& submission) {
+  Request& request = submission.request;
   if (Status status = check_task(request); !status.ok()) return status;
-  if (Status status = find_adapter(request); !status.ok()) return status;
+  if (Status status = find_adapter(submission); !status.ok()) return status;
   const int32_t vocab_size = model_.vocab_size;
   for (const TokenId id : request.prompt_token_ids) {
     if (id < 0 || id >= vocab_size) {
@@ -51,11 +52,13 @@ Status RequestAdmission::check(Request& request) {
   return compile_constraint(request);
 }
 
-Status RequestAdmission::find_adapter(Request& request) const {
+Status RequestAdmission::find_adapter(Submission& submission) {
+  Request& request = submission.request;
   if (request.adapter_name.empty()) return {};
-  auto adapter = adapters_.find(request.adapter_name);
-  if (!adapter) return Failure{ErrorKind::kNotFound, adapters_.not_found(request.adapter_name), "model"};
-  request.adapter = std::move(adapter->ref);
+  auto acquired = adapters_.acquire(request.adapter_name);
+  if (!acquired.ok()) return acquired.failure();
+  request.adapter = std::move(acquired->ref);
+  if (request.adapter.weights == nullptr) submission.adapter = std::move(acquired->version);
   return {};
 }
 

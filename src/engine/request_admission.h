@@ -23,7 +23,7 @@ class RequestAdmission {
  public:
   // model, adapters, constraints, words, core and num_unstarted, the number of requests in the queue
   // (EngineCore), outlive this.
-  RequestAdmission(const ModelInfo& model, const AdapterRegistry& adapters, const EngineConfig& config,
+  RequestAdmission(const ModelInfo& model, AdapterRegistry& adapters, const EngineConfig& config,
                    ConstraintCompiler& constraints, WordTokenizer& words, EngineCore& core,
                    std::atomic<int32_t>& num_unstarted)
       : model_(model),
@@ -41,16 +41,16 @@ class RequestAdmission {
 
  private:
   Status check_all(std::vector<Submission>& requests);
-  Status check(Request& request);
+  Status check(Submission& submission);
   Status compile_constraint(Request& request);
   Status tokenize_words(Request& request);
-  Status find_adapter(Request& request) const;
+  Status find_adapter(Submission& submission);
   Status check_task(const Request& request) const;
   Status check_sampling(const SharedSamplingParams& params);
   Status enter_queue(int32_t count);
 
   const ModelInfo& model_;
-  const AdapterRegistry& adapters_;
+  AdapterRegistry& adapters_;
   int32_t max_logprobs_;
   int32_t max_queued_;
   ConstraintCompiler& constraints_;

@@ -19,10 +19,13 @@
 
 namespace quire {
 
+struct AdapterVersion;  // engine/adapter_store.h
+
 // A request and where its outputs go.
 struct Submission {
   Request request;
   OutputSink sink;
+  std::shared_ptr<AdapterVersion> adapter = {};  // set by the engine: to be loaded before the request runs
 };
 
 // Takes requests: the engine, or a fake in tests. Any thread.

@@ -150,10 +150,19 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
   return runtime;
 }
 
+const AdapterTargets& LocalRuntime::targets_of_adapters() {
+  std::call_once(adapter_targets_made_, [&] { adapter_targets_ = adapter_targets(*checkpoint_, spec()); });
+  return adapter_targets_;
+}
+
+Result<lora::AdapterInfo> LocalRuntime::examine_adapter(const lora::AdapterSource& source,
+                                                        const lora::AdapterLimits& limits) {
+  return lora::examine_adapter(source, &targets_of_adapters(), limits);
+}
+
 Result<LocalRuntime::ReadAdapter> LocalRuntime::read_adapter(const lora::AdapterSource& source,
                                                              const lora::AdapterLimits& limits) {
-  std::call_once(adapter_targets_made_, [&] { adapter_targets_ = adapter_targets(*checkpoint_, spec()); });
-  Result<lora::LoadedAdapter> loaded = lora::load_adapter(source, adapter_targets_, limits);
+  Result<lora::LoadedAdapter> loaded = lora::load_adapter(source, targets_of_adapters(), limits);
   if (!loaded.ok()) return loaded.failure();
   std::string digest = digest_of(*loaded->adapter);
   return ReadAdapter{std::move(loaded->adapter), std::move(digest), std::move(loaded->info)};

@@ -77,6 +77,9 @@ class LocalRuntime {
     lora::AdapterInfo info;
   };
   Result<ReadAdapter> read_adapter(const lora::AdapterSource& source, const lora::AdapterLimits& limits);
+  // The same without the weights: reads the configuration and the header only.
+  Result<lora::AdapterInfo> examine_adapter(const lora::AdapterSource& source,
+                                            const lora::AdapterLimits& limits);
 
   // num_blocks is 0.
   KvLayout kv_layout(int32_t block_size) const { return make_kv_layout(spec(), kv_dtype_, block_size); }
@@ -89,6 +92,7 @@ class LocalRuntime {
 
  private:
   LocalRuntime() = default;
+  const AdapterTargets& targets_of_adapters();
 
   // Only if steps are profiled; written when the runtime is destroyed.
   struct Profiling {
@@ -102,7 +106,7 @@ class LocalRuntime {
   std::unique_ptr<Model> model_;
   DType kv_dtype_ = DType::kF32;
   KernelTuning tuning_;
-  std::once_flag adapter_targets_made_;  // by the first read_adapter()
+  std::once_flag adapter_targets_made_;  // by the first adapter
   AdapterTargets adapter_targets_;
   std::unique_ptr<LocalExecutor> executor_;
 };

@@ -76,6 +76,7 @@ class EngineAdapter final : public ServingEngine {
   std::optional<AdapterDescription> find_adapter(std::string_view name) const override {
     return engine_.find_adapter(name);
   }
+  Status require_adapter(std::string_view name) const override { return engine_.require_adapter(name); }
   Status load_adapter(const LoraModule& module, bool replace) override {
     return engine_.load_adapter(module, replace);
   }

@@ -63,6 +63,7 @@ class ServingEngine : public RequestPort {
   // Same as the functions of Engine.
   virtual std::vector<AdapterDescription> adapters() const = 0;
   virtual std::optional<AdapterDescription> find_adapter(std::string_view name) const = 0;
+  virtual Status require_adapter(std::string_view name) const = 0;
   virtual Status load_adapter(const LoraModule& module, bool replace) = 0;
   virtual Status unload_adapter(const std::string& name) = 0;
   virtual Result<SharedConstraint> compile(const StructuredOutputs& spec) const = 0;

@@ -180,7 +180,7 @@ def test_named_tests_exist():
 def test_documented_metrics_exist():
     """Every metric `quire:NAME` or `vllm:NAME` of the pages is registered. A counter's exported name ends in _total."""
     sources = "".join(path.read_text() for path in (ROOT / "src").rglob("*.cc"))
-    registered = re.findall(r'\b(counter|gauge|histogram)\(\s*"(\w+)"', sources)
+    registered = re.findall(r'\b(counter|gauge|histogram|info)\(\s*"(\w+)"', sources)
     names = {name + ("_total" if kind == "counter" else "") for kind, name in registered}
     names |= set(re.findall(r'"quire:(\w+)"', sources))
     unknown = []

@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import json
+import re
+import shutil
 import subprocess
 
 import openai
@@ -103,6 +105,62 @@ def test_adapters_are_loaded_replaced_and_unloaded(start_server, tmp_path):
     assert [m["id"] for m in server.get("/v1/models").json()["data"]] == ["base"]
 
 
+def copy_adapter(name, directory):
+    return shutil.copytree(golden_checkpoint(f"lora/{name}"), directory)
+
+
+def metric(server, name):
+    found = re.search(rf"^quire:{name}\{{.*\}} (\S+)$", server.get("/metrics").text, re.MULTILINE)
+    return float(found.group(1))
+
+
+def test_requests_name_subdirectories_of_the_lora_dir(start_server, tmp_path):
+    adapters = tmp_path / "adapters"
+    copy_adapter("qwen3-attention", adapters / "own")
+    (adapters / "outside").symlink_to(golden_checkpoint("lora/qwen3-rslora"))
+    server = start_server(str(golden_checkpoint("models/qwen3")), "--served-model-name", "base", "--lora-dir", str(adapters), "--allow-runtime-lora-updating")
+    assert [m["id"] for m in server.get("/v1/models").json()["data"]] == ["base"]
+    assert tokens(server, "own", golden("qwen3-attention")) == golden("qwen3-attention")["greedy"]
+    assert [m["id"] for m in server.get("/v1/models").json()["data"]] == ["base", "own"]
+    # Also one that was added after the start.
+    copy_adapter("qwen3-rslora", adapters / "later")
+    assert tokens(server, "later", golden("qwen3-rslora")) == golden("qwen3-rslora")["greedy"]
+    for name in ("missing", "outside", "..", "../adapters/own", ".", "a" * 300):
+        refused = server.post("/v1/completions", json={"model": name, "prompt": [1, 2]})
+        assert refused.status_code == 404 and "base, own, later" in refused.json()["error"]["message"]
+    # The routes load from there, too.
+    assert server.post("/v1/load_lora_adapter", json={"lora_name": "named", "lora_path": str(adapters / "later")}).status_code == 200
+    assert tokens(server, "named", golden("qwen3-rslora")) == golden("qwen3-rslora")["greedy"]
+    assert server.post("/v1/load_lora_adapter", json={"lora_name": "other", "lora_path": str(adapters / "outside")}).status_code == 403
+    (adapters / "empty").mkdir()
+    refused = server.post("/v1/completions", json={"model": "empty", "prompt": [1, 2]})
+    assert refused.status_code == 400 and "adapter_config.json" in refused.json()["error"]["message"]
+
+
+def test_a_damaged_adapter_fails_its_requests(start_server, tmp_path):
+    files = copy_adapter("qwen3-attention", tmp_path / "own") / "adapter_model.safetensors"
+    files.chmod(0o644)
+    files.write_bytes(files.read_bytes()[:-4] + b"\xff\xff\xff\xff")
+    server = start_server(str(golden_checkpoint("models/qwen3")), "--lora-modules", f"bad={tmp_path / 'own'}", *modules(["qwen3-rslora"]))
+    for _ in range(2):
+        refused = server.post("/v1/completions", json={"model": "bad", "prompt": [1, 2]})
+        assert refused.status_code == 400 and "'bad'" in refused.json()["error"]["message"]
+        assert "not a finite number" in refused.json()["error"]["message"]
+    assert tokens(server, "qwen3-rslora", golden("qwen3-rslora")) == golden("qwen3-rslora")["greedy"]
+    assert (metric(server, "lora_loads_total"), metric(server, "lora_load_failures_total")) == (1, 1)
+
+
+def test_metrics_show_loads_and_evictions(start_server):
+    server = start_server(str(golden_checkpoint("models/qwen3")), "--max-cpu-loras", "1", "--lora-modules", *modules(ADAPTERS))
+    assert (metric(server, "lora_adapters_resident"), metric(server, "lora_loads_total")) == (0, 0)
+    for name in (*ADAPTERS, ADAPTERS[0]):
+        assert tokens(server, name, golden(name)) == golden(name)["greedy"]
+    assert (metric(server, "lora_adapters_resident"), metric(server, "lora_loads_total"), metric(server, "lora_evictions_total")) == (1, 4, 3)
+    assert metric(server, "lora_memory_bytes") > 0 and metric(server, "lora_load_seconds_count") == 4
+    info = re.search(r"^vllm:lora_requests_info\{(.*)\} ", server.get("/metrics").text, re.MULTILINE).group(1)
+    assert 'max_lora="1"' in info and 'running_lora_adapters=""' in info and 'waiting_lora_adapters=""' in info
+
+
 def generate(*arguments, lines):
     done = subprocess.run([BINARY, "generate", str(golden_checkpoint("models/qwen3")), "--temperature", "0", "--ignore-eos", "--json", *arguments],
                           input="".join(json.dumps(line) + "\n" for line in lines), capture_output=True, text=True)
@@ -121,6 +179,15 @@ def test_json_lines_select_adapters(tmp_path):
     answers = generate("--lora-modules", *modules(ADAPTERS), "--lora", str(golden_checkpoint("lora/qwen3-attention")), "--prompts-file", str(file),
                        lines=[])
     assert answers == [case["greedy"] for _, case in cases] + [base_golden()["greedy"], golden("qwen3-attention")["greedy"]]
+
+
+def test_a_prompt_names_a_subdirectory_of_the_lora_dir(tmp_path):
+    copy_adapter("qwen3-attention", tmp_path / "own")
+    case = golden("qwen3-attention")
+    lines = [{"prompt_token_ids": case["prompt"], "max_tokens": len(case["greedy"])}]
+    file = tmp_path / "prompts.jsonl"
+    file.write_text(json.dumps(lines[0]) + "\n")
+    assert generate("--lora-dir", str(tmp_path), "--lora", "own", "--prompts-file", str(file), lines=[]) == [case["greedy"]]
 
 
 def test_an_adapter_that_cannot_be_applied_ends_the_start():

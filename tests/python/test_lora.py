@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 
 import pytest
 from golden_checkpoints import golden_checkpoint
@@ -66,6 +67,23 @@ def test_adapters_that_cannot_be_used_are_errors(lora_llm, tmp_path):
         LoRARequest("zero", 0, "/tmp")
     with pytest.raises(ValidationError, match="enable_lora"):
         LLM(str(golden_checkpoint("models/qwen3")), **OPTIONS).generate(prompt, lora_request=request(NAMES[0], 1))
+
+
+def test_paths_may_be_relative_to_a_directory_of_adapters():
+    case = golden(NAMES[0])
+    directory = golden_checkpoint(f"lora/{NAMES[0]}").parent
+    llm = LLM(str(golden_checkpoint("models/qwen3")), lora_dir=directory, max_cpu_loras=1, **OPTIONS)
+    output = llm.generate({"prompt_token_ids": case["prompt"]}, greedy(case), lora_request=LoRARequest("own", 1, NAMES[0]))[0]
+    assert output.outputs[0].token_ids == case["greedy"]
+
+
+def test_a_damaged_adapter_is_an_error(lora_llm, tmp_path):
+    shutil.copytree(golden_checkpoint(f"lora/{NAMES[0]}"), tmp_path / "bad")
+    weights = tmp_path / "bad" / "adapter_model.safetensors"
+    weights.chmod(0o644)
+    weights.write_bytes(weights.read_bytes()[:-4] + b"\xff\xff\xff\xff")
+    with pytest.raises(ValidationError, match="not a finite number"):
+        lora_llm.generate({"prompt_token_ids": [1, 2]}, lora_request=LoRARequest("bad", 9, str(tmp_path / "bad")))
 
 
 def test_engines_add_list_and_remove_adapters():

@@ -65,7 +65,9 @@ class EngineArgs:
             last output.
         enable_lora: Requests may use LoRA adapters (`lora_request`).
         max_lora_rank: Maximum rank of an adapter; larger ones are refused.
-        lora_memory: Bytes for all adapters; None = 256 MiB.
+        lora_memory: Bytes for the adapters in memory; None = 256 MiB.
+        lora_dir: Directory of adapters: the path of a `LoRARequest` may be relative to it.
+        max_cpu_loras: Maximum number of adapters in memory; None = as many as fit.
     """
 
     model: Union[str, os.PathLike[str], None] = None
@@ -103,6 +105,8 @@ class EngineArgs:
     enable_lora: bool = False
     max_lora_rank: int = 16
     lora_memory: int | None = None
+    lora_dir: Union[str, os.PathLike[str], None] = None
+    max_cpu_loras: int | None = None
     device: str = "auto"
     threads: int | None = None
     activation_dtype: str = "auto"
@@ -193,10 +197,11 @@ class EngineArgs:
             options["max_model_len"] = self.max_model_len
         for name in ("block_size", "max_num_seqs", "max_num_batched_tokens",
                      "enable_prefix_caching", "threads", "weight_cache", "kv_disk_cache", "kv_disk_cache_size",
-                     "profile", "lora_memory"):
+                     "profile", "lora_memory", "max_cpu_loras"):
             if (value := getattr(self, name)) is not None:
                 options[name] = value
         options["enable_lora"] = bool(self.enable_lora)
+        options["lora_dir"] = "" if self.lora_dir is None else os.fspath(self.lora_dir)
         if self.kv_cache_memory_bytes is not None:
             options["kv_cache_memory"] = self.kv_cache_memory_bytes
         return options

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/counted.h"
+#include "base/listed.h"
 #include "base/strings.h"
 #include "engine/beam_defaults.h"
 #include "server/openai/sampler_fields.h"
@@ -211,7 +212,7 @@ void read_stream(FieldReader& fields, GenerationSpec& spec) {
 std::string no_such_model(std::string_view name, const ApiOptions& options, const ServingEngine& engine) {
   std::vector<std::string> names = options.model_names;
   for (const AdapterDescription& adapter : engine.adapters()) names.push_back(adapter.name);
-  return cat("The model '", name.substr(0, 200), "' does not exist; available: ", join(names, ", "), ".");
+  return cat("The model '", name.substr(0, 200), "' does not exist; available: ", listed(names), ".");
 }
 
 ModelChoice read_model(FieldReader& fields, const ApiOptions& options, const ServingEngine& engine) {
@@ -219,8 +220,11 @@ ModelChoice read_model(FieldReader& fields, const ApiOptions& options, const Ser
   const std::vector<std::string>& names = options.model_names;
   if (!name || name->empty()) return {.name = names.front()};
   if (std::ranges::find(names, *name) != names.end()) return {.name = *name};
-  if (!engine.find_adapter(*name))
-    fields.fail(ErrorKind::kNotFound, no_such_model(*name, options, engine), "model");
+  if (const Status found = engine.require_adapter(*name); !found.ok()) {
+    const Failure& failure = found.failure();
+    const bool unknown = failure.kind == ErrorKind::kNotFound;
+    fields.fail(failure.kind, unknown ? no_such_model(*name, options, engine) : failure.message, "model");
+  }
   return {.name = *name, .adapter = *name};
 }
 

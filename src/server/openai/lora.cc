@@ -44,7 +44,7 @@ HttpResponse load_lora_adapter(const Json& body, const ApiState& state) {
   if (std::ranges::none_of(options.lora_dirs, allows)) {
     return error_response(403,
                           "'lora_path' is outside of the directories that adapters may be loaded from "
-                          "(--lora-allowed-dir).",
+                          "(--lora-allowed-dir, --lora-dir).",
                           "lora_path");
   }
   if (const Status loaded = state.engine.load_adapter(module, replace); !loaded.ok())

@@ -51,6 +51,16 @@ TEST(Metrics, ReplacesValuesOfCommonLabels) {
   EXPECT_NE(page.find("g{model_name=\"served\",engine=\"0\",tier=\"host\"} 1\n"), std::string::npos) << page;
 }
 
+TEST(Metrics, AnInfoGaugeHasTheLabelsThatWereSetLast) {
+  MetricsRegistry registry({{"engine", "0"}}, {"vllm:"});
+  InfoGauge& info = registry.info("lora_requests_info", "L.");
+  info.set({{"running", "a"}}, 1);
+  info.set({{"running", "a,b"}}, 2);
+  EXPECT_EQ(registry.render(),
+            "# HELP vllm:lora_requests_info L.\n# TYPE vllm:lora_requests_info gauge\n"
+            "vllm:lora_requests_info{engine=\"0\",running=\"a,b\"} 2\n");
+}
+
 TEST(Metrics, CountsUpdatesOfManyThreads) {
   MetricsRegistry registry({}, {""});
   Counter& counter = registry.counter("c", "C.");

@@ -364,7 +364,7 @@ class Simulation {
       return;
     }
     num_unstarted_.fetch_add(1);
-    core_->add(std::move(request), [this, id](RequestOutput&& output) { receive(id, std::move(output)); });
+    core_->add({std::move(request), [this, id](RequestOutput&& output) { receive(id, std::move(output)); }});
   }
 
   void receive(RequestId id, RequestOutput&& output) {

@@ -8,17 +8,20 @@
 #include "base/error.h"
 #include "io/json_file.h"
 #include "unit/engine/engine_testing.h"
+#include "unit/engine/lora_testing.h"
 
 namespace quire {
 namespace {
 
+using test::adapter_path;
 using test::Answer;
+using test::config_with_adapters;
+using test::kAdapter;
+using test::kLoraModel;
+using test::lora_config;
 using test::Pending;
+using test::tokens_with;
 using testing::HasSubstr;
-
-std::filesystem::path adapter_path(const std::string& name) {
-  return test::golden_checkpoint("lora/" + name);
-}
 
 nlohmann::json golden_of(const std::string& adapter) {
   return read_json_file(adapter_path(adapter) / "golden.json");
@@ -39,23 +42,6 @@ std::vector<std::string> models_with_adapters() {
   std::vector<std::string> names;
   for (const auto& [model, adapters] : adapters_by_model()) names.push_back(model);
   return names;
-}
-
-EngineConfig lora_config(const std::string& model) {
-  EngineConfig config;
-  config.model = test::model_path(model);
-  config.threads = 1;
-  config.dtype = "float32";
-  config.block_size = 8;
-  config.kv_cache_memory = int64_t{32} << 20;
-  config.generation_config = "none";
-  return config;
-}
-
-EngineConfig config_with_adapters(const std::string& model, const std::vector<std::string>& adapters) {
-  EngineConfig config = lora_config(model);
-  for (const std::string& name : adapters) config.lora_modules.push_back({name, adapter_path(name).string()});
-  return config;
 }
 
 Request greedy_request(const nlohmann::json& golden, const std::string& adapter) {
@@ -146,22 +132,6 @@ INSTANTIATE_TEST_SUITE_P(All, LoraGoldens, testing::ValuesIn(models_with_adapter
   std::ranges::replace(name, '-', '_');
   return name;
 });
-
-constexpr const char* kLoraModel = "qwen3";
-constexpr const char* kAdapter = "qwen3-attention";
-
-std::vector<TokenId> tokens_with(Engine& engine, const std::vector<TokenId>& prompt,
-                                 const std::string& adapter, int32_t* cached = nullptr) {
-  Request request;
-  request.prompt_token_ids = prompt;
-  request.adapter_name = adapter;
-  request.sampling.edit().max_tokens = 8;
-  request.sampling.edit().temperature = 0.0F;
-  request.sampling.edit().ignore_eos = true;
-  const Answer answer = test::ask(engine, request);
-  if (cached != nullptr) *cached = answer.num_cached_tokens;
-  return answer.samples.at(0).tokens;
-}
 
 TEST(Lora, CachedPrefixesAreKeptApart) {
   EngineConfig config = config_with_adapters(kLoraModel, {kAdapter, "qwen3-rslora"});
@@ -287,22 +257,6 @@ TEST(Lora, IsLoadedReplacedAndUnloadedWhileRequestsRun) {
   Pending refused;
   EXPECT_FALSE(engine->submit(request, refused.sink()).ok());
   EXPECT_EQ(tokens_with(*engine, prompt, ""), base);
-}
-
-TEST(Lora, AdaptersThatDoNotFitIntoTheirMemoryAreRefused) {
-  EngineConfig config = lora_config(kLoraModel);
-  config.enable_lora = true;
-  config.lora_memory = 10000;  // one of them
-  const auto engine = Engine::start(config);
-  ASSERT_TRUE(engine->load_adapter({"first", adapter_path(kAdapter).string()}).ok());
-  const Status full = engine->load_adapter({"second", adapter_path("qwen3-all-linear").string()});
-  ASSERT_FALSE(full.ok());
-  EXPECT_THAT(full.failure().message, HasSubstr("--lora-memory"));
-  // Equal contents are in memory once.
-  EXPECT_TRUE(engine->load_adapter({"copy", adapter_path(kAdapter).string()}).ok());
-  ASSERT_TRUE(engine->unload_adapter("copy").ok());
-  ASSERT_TRUE(engine->unload_adapter("first").ok());
-  EXPECT_TRUE(engine->load_adapter({"second", adapter_path("qwen3-all-linear").string()}).ok());
 }
 
 TEST(Lora, AnEngineWithoutAdaptersLoadsNone) {

@@ -86,7 +86,7 @@ Result<RequestId> FakeEngine::submit(std::vector<Submission> requests) {
   if (draining_ || static_cast<int>(active_.size() + requests.size()) > max_queued)
     return Failure{ErrorKind::kOverloaded, "the queue is full", ""};
   const RequestId first = next_;
-  for (auto& [request, sink] : requests) {
+  for (auto& [request, sink, adapter] : requests) {
     Active active;
     std::string prompt = decode(request.prompt_token_ids, false);
     if (prompt.empty()) prompt = "?";

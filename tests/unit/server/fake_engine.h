@@ -66,6 +66,10 @@ class FakeEngine final : public ServingEngine {
     const auto found = std::ranges::find(loras, name, &AdapterDescription::name);
     return found == loras.end() ? std::nullopt : std::optional(*found);
   }
+  Status require_adapter(std::string_view name) const override {
+    if (find_adapter(name)) return {};
+    return Failure{ErrorKind::kNotFound, "There is no such adapter.", "model"};
+  }
   Status load_adapter(const LoraModule& module, bool replace) override {
     if (!replace && find_adapter(module.name))
       return invalid_argument("There is already such an adapter.", "lora_name");
