@@ -55,6 +55,21 @@ ADAPTERS = {
     "llama-exclusions": ("llama", dict(r=4, lora_alpha=8, target_modules="all-linear", exclude_modules=["k_proj", "gate_proj"]), "float32"),
     "llama-bias-of-b": ("llama", dict(r=4, lora_alpha=8, lora_bias=True, target_modules=["q_proj", "v_proj", "down_proj"]), "float32"),
     "llama-untied-head": ("llama-untied", dict(r=4, lora_alpha=8, target_modules=["lm_head", "o_proj"]), "float32"),
+    # Embeddings: tied, of its own, scaled after the lookup, narrower than the hidden states.
+    "llama-embedding": ("llama", dict(r=4, lora_alpha=8, target_modules=["embed_tokens", "q_proj"]), "float32"),
+    "llama-untied-embedding": ("llama-untied", dict(r=3, lora_alpha=6, target_modules=["embed_tokens", "lm_head"]), "bfloat16"),
+    "gemma3-embedding": ("gemma3", dict(r=4, lora_alpha=8, target_modules=["embed_tokens", "v_proj"]), "float32"),
+    "gpt2-embedding": ("gpt2", dict(r=5, lora_alpha=8, target_modules=["wte"]), "float16"),
+    "opt-embedding": ("opt-350m", dict(r=4, lora_alpha=8, target_modules=["embed_tokens"]), "float32"),
+    # Saved modules: one of a tied pair, both of an untied one, with a bias, scaled after the lookup.
+    "llama-saved-head": ("llama", dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["lm_head"]), "float32"),
+    "llama-saved-embedding": ("llama", dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["embed_tokens"]), "float32"),
+    "llama-untied-saved": ("llama-untied", dict(r=4, lora_alpha=8, target_modules=ATTENTION, modules_to_save=["lm_head", "embed_tokens"]), "bfloat16"),
+    "phi-saved-head": ("phi", dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["lm_head"]), "float16"),
+    "gemma3-saved-embedding": ("gemma3", dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["embed_tokens"]), "float32"),
+    # Embeddings that PEFT saves next to adapters on them, with other values than the base's.
+    "llama-copied-embedding": ("llama", dict(r=4, lora_alpha=8, target_modules=["embed_tokens"]), "float32"),
+    "llama-untied-copied": ("llama-untied", dict(r=4, lora_alpha=8, target_modules=["lm_head"]), "float32"),
     # Fused, split, interleaved and transposed projections.
     "phi3-fused": ("phi3", dict(r=4, lora_alpha=8, target_modules=["qkv_proj", "gate_up_proj", "down_proj"]), "float32"),
     "gpt2-transposed": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc", "c_proj"], fan_in_fan_out=True), "float32"),
@@ -117,20 +132,35 @@ ADAPTERS = {
                                               lora_expert_forms.Old(6), dict(peft_version="0.17.1")),
 }
 
+# Adapters whose files have the embeddings of the base too.
+WITH_COPIES = {"llama-copied-embedding", "llama-untied-copied"}
+
 
 def load_base(folder):
     return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
 
 
-def describe(shapes, config, dtype):
+def deviation_of(name, shape, config, base):
+    scale = config.lora_alpha / config.r
+    if name.endswith("bias"):
+        return 0.3
+    if "lora_" not in name:
+        return base.get_input_embeddings().weight.std().item()
+    # B A is about half as large as the rows of the embedding.
+    if "lora_embedding_A" in name:
+        return 1.0
+    if "lora_embedding_B" in name:
+        return 0.5 * base.get_input_embeddings().weight.std().item() / (scale * shape[1] ** 0.5)
+    # A keeps the size of its input, and B A about a third of that of a base's matrix.
+    columns = min(shape[1], config.r) if config.target_parameters and "lora_B" in name else shape[-1]
+    return (0.5 / scale if "lora_B" in name else 1.0) / columns ** 0.5
+
+
+def describe(shapes, config, dtype, base):
     """The tensors of an adapter, as in weights.json."""
     described = {}
     for name, shape in shapes.items():
-        # A keeps the size of its input, and B A about a third of that of a base's matrix.
-        columns = min(shape[1], config.r) if config.target_parameters and "lora_B" in name else shape[-1]
-        deviation = 0.3 if name.endswith("bias") else 1.0 / columns ** 0.5
-        if "lora_B" in name and not name.endswith("bias"):
-            deviation *= 0.5 * config.r / config.lora_alpha
+        deviation = deviation_of(name, shape, config, base)
         described[name] = [DTYPES[getattr(torch, dtype)], list(shape), "normal", 0.0, round(deviation, 4)]
     return {"adapter_model.safetensors": golden_weights.collapse(described)}
 
@@ -170,9 +200,9 @@ def make_adapter(path, model_name, arguments, dtype, form=None, changes=None):
         folder = pathlib.Path(folder)
         golden_weights.write_checkpoint(GOLDEN / "models" / model_name, pathlib.Path(base_folder))
         base = load_base(base_folder)
-        get_peft_model(load_base(base_folder), config).save_pretrained(folder / "empty", save_embedding_layers=False)
+        get_peft_model(load_base(base_folder), config).save_pretrained(folder / "empty", save_embedding_layers=path.name in WITH_COPIES)
         shapes = {name: tuple(value.shape) for name, value in load_file(folder / "empty" / "adapter_model.safetensors").items()}
-        files = describe(form.describe(shapes) if form else shapes, config, dtype)
+        files = describe(form.describe(shapes) if form else shapes, config, dtype, base)
         written = json.loads((folder / "empty" / "adapter_config.json").read_text()) | dict(base_model_name_or_path=model_name) | (changes or {})
         # Sets have no order.
         for key, value in written.items():

@@ -29,6 +29,10 @@ std::string short_text(float value) {
   return text;
 }
 
+std::string change_text(const AdapterModulesReport& m) {
+  return m.rank == 0 ? "replaced" : cat("rank ", m.rank, ", scale ", short_text(m.scale));
+}
+
 }  // namespace
 
 void print_adapter(const AdapterReport& r) {
@@ -42,8 +46,8 @@ void print_adapter(const AdapterReport& r) {
   if (!r.digest.empty()) line("digest", r.digest);
   for (const AdapterModulesReport& m : r.modules) {
     line(&m == r.modules.data() ? "modules" : "",
-         cat(m.modules, " × ", escape_log_text(m.name), ": rank ", m.rank, ", scale ", short_text(m.scale),
-             ", ", m.in_features, " to ", m.out_features, " features, ", m.dtype,
+         cat(m.modules, " × ", escape_log_text(m.name), ": ", change_text(m), ", ", m.in_features, " to ",
+             m.out_features, " features, ", m.dtype,
              m.experts > 0 ? cat(", each of ", counted(m.experts, "expert")) : "",
              m.bias ? ", with biases" : ""));
   }
@@ -58,6 +62,7 @@ void print_adapter_json(const AdapterReport& r) {
   for (const AdapterModulesReport& m : r.modules) {
     modules.push_back({{"name", m.name},
                        {"modules", m.modules},
+                       {"replaced", m.rank == 0},
                        {"rank", m.rank},
                        {"experts", m.experts > 0 ? ordered_json(m.experts) : ordered_json(nullptr)},
                        {"scale", m.scale},

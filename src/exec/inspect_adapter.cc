@@ -15,7 +15,8 @@ Result<InspectedAdapter> inspect_adapter(const lora::AdapterSource& source, cons
     if (!examined.ok()) return examined.failure();
     return InspectedAdapter{std::move(*examined), ""};
   }
-  auto loaded = lora::load_adapter(source, adapter_targets(*base, read_spec(*base, runner)), limits);
+  auto loaded = lora::load_adapter(source, adapter_targets(*base, read_spec(*base, runner)), limits,
+                                   {.dtype = std::nullopt, .checkpoint = base});
   if (!loaded.ok()) return loaded.failure();
   return InspectedAdapter{std::move(loaded->info), digest_of(*loaded->adapter)};
 }

@@ -127,6 +127,7 @@ std::unique_ptr<LocalRuntime> LocalRuntime::load(std::unique_ptr<Checkpoint> che
                                          : open_device(options.device, options.threads);
   Device& device = *runtime->device_;
   runtime->checkpoint_ = std::move(checkpoint);
+  runtime->dtype_ = model_options.dtype;
   model_options.device = &device;
   const OpTable* ops = &device.ops();
   OpContext packing{&device.threads(), {}};
@@ -162,7 +163,9 @@ Result<lora::AdapterInfo> LocalRuntime::examine_adapter(const lora::AdapterSourc
 
 Result<LocalRuntime::ReadAdapter> LocalRuntime::read_adapter(const lora::AdapterSource& source,
                                                              const lora::AdapterLimits& limits) {
-  Result<lora::LoadedAdapter> loaded = lora::load_adapter(source, targets_of_adapters(), limits);
+  Result<lora::LoadedAdapter> loaded = lora::load_adapter(
+      source, targets_of_adapters(), limits,
+      {.ops = &device_->ops(), .dtype = dtype_, .checkpoint = checkpoint_.get(), .reading = &reading_});
   if (!loaded.ok()) return loaded.failure();
   std::string digest = digest_of(*loaded->adapter);
   return ReadAdapter{std::move(loaded->adapter), std::move(digest), std::move(loaded->info)};

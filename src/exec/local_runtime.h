@@ -108,6 +108,8 @@ class LocalRuntime {
   KernelTuning tuning_;
   std::once_flag adapter_targets_made_;  // by the first adapter
   AdapterTargets adapter_targets_;
+  std::optional<DType> dtype_;  // RuntimeOptions::dtype; nullopt = the checkpoint's
+  std::mutex reading_;          // of checkpoint_, by read_adapter()
   std::unique_ptr<LocalExecutor> executor_;
 };
 

@@ -23,13 +23,15 @@ void RowAdapters::assign(std::span<const AdapterRef* const> adapters) {
         {.adapter = adapter.weights.get(), .rows = std::span(order_).subspan(begin, end - begin)});
     begin = end;
   }
-  scratch_.resize(uses_.size());
-  expert_scratch_.resize(uses_.size());
+  groups_.resize(uses_.size());
+  expert_groups_.resize(uses_.size());
+  embedding_groups_.resize(uses_.size());
   view_ = {.uses = uses_,
-           .groups = scratch_,
+           .groups = groups_,
+           .expert_groups = expert_groups_,
+           .embedding_groups = embedding_groups_,
            .first_row = 0,
-           .num_rows = static_cast<int64_t>(adapters.size()),
-           .expert_groups = expert_scratch_};
+           .num_rows = static_cast<int64_t>(adapters.size())};
 }
 
 void StepAdapters::build(const StepPlan& plan, SequenceStore& sequences) {

@@ -20,10 +20,12 @@ class RowAdapters {
   const AdapterRows* rows() const { return uses_.empty() ? nullptr : &view_; }
 
  private:
-  std::vector<int32_t> order_;                       // rows with an adapter, by adapter and then ascending
-  std::vector<AdapterUse> uses_;                     // parts of order_
-  std::vector<LowRankGroup> scratch_;                // as many as uses_
-  std::vector<LowRankExpertsGroup> expert_scratch_;  // likewise
+  std::vector<int32_t> order_;    // rows with an adapter, by adapter and then ascending
+  std::vector<AdapterUse> uses_;  // parts of order_
+  // Scratch, as many as uses_.
+  std::vector<LowRankGroup> groups_;
+  std::vector<LowRankExpertsGroup> expert_groups_;
+  std::vector<EmbeddingGroup> embedding_groups_;
   AdapterRows view_;
 };
 

@@ -10,9 +10,9 @@
 #include "base/strings.h"
 #include "lora/name_patterns.h"
 #include "lora/stacked_experts.h"
+#include "lora/tensor_checks.h"
 #include "lora/tensor_name.h"
 #include "ops/low_rank.h"
-#include "quant/codec.h"
 
 namespace quire::lora {
 namespace {
@@ -25,32 +25,24 @@ struct ModuleTensors {
 };
 
 std::string_view refusal_of(AdapterModuleKind kind) {
-  constexpr std::array<std::string_view, 9> kTexts = {
+  constexpr std::array<std::string_view, 8> kTexts = {
       "",
       "",
       "its parameters have the adapters, not the module itself",
-      "adapters on embeddings are not supported yet",
+      "is an embedding, whose adapter has lora_embedding_A and lora_embedding_B",
       "only linear modules can have an adapter",
       "adapters on grouped projections are not supported yet",
       "adapters on this projection, which is rearranged when the model is loaded, are not supported yet",
-      "adapters on blocks that several layers share are not supported yet",
-      "adapters on classifiers are not supported yet"};
+      "adapters on blocks that several layers share are not supported yet"};
   return kTexts[static_cast<size_t>(kind)];
 }
 
 std::string_view refusal_of(TensorRole role) {
   switch (role) {
-    case TensorRole::kEmbeddingA:
-    case TensorRole::kEmbeddingB:
-      return "adapters on embeddings are not supported yet";
     case TensorRole::kMagnitude:
       return "DoRA is not supported";
     case TensorRole::kTrainedTokens:
       return "trained tokens are not supported yet";
-    case TensorRole::kWeight:
-      return "saved modules (modules_to_save) are not supported yet";
-    case TensorRole::kBias:
-      return "trained biases of the base are not supported yet";
     default:
       return "is not a tensor of a LoRA adapter";
   }
@@ -84,7 +76,10 @@ class ByModule {
 class Planner {
  public:
   Planner(const AdapterFile& file, const AdapterTargets* targets, int64_t max_rank)
-      : targets_(targets), max_rank_(max_rank) {
+      : targets_(targets),
+        max_rank_(max_rank),
+        embeddings_(targets, plan_.problems),
+        saved_(targets, plan_.problems) {
     plan_.config = parse_peft_config(file.config, "adapter_config.json", plan_.problems);
     for (const TensorInfo& tensor : file.tensors) add(tensor);
   }
@@ -94,28 +89,35 @@ class Planner {
     assign_parameters();
     ByModule<int64_t> ranks("rank_pattern", config.rank_pattern, config.r);
     ByModule<double> alphas("alpha_pattern", config.alpha_pattern, config.alpha);
+    // The scale of a module. parameter: the name that the patterns are for.
+    const auto scale_of = [&](const std::string& module, const std::string& parameter, int64_t rank,
+                              const std::string& shown_a) {
+      const int64_t configured = ranks.of(parameter);
+      if (rank != configured)
+        fail(module, cat(shown_a, ", but the rank in adapter_config.json is ", configured));
+      if (max_rank_ > 0 && rank > max_rank_)
+        fail(module, cat("has rank ", rank, ", at most ", max_rank_, " is allowed (--max-lora-rank)"));
+      const auto r = static_cast<double>(rank);
+      return static_cast<float>(alphas.of(parameter) / (config.rslora ? std::sqrt(r) : r));
+    };
+    plan_.embeddings =
+        embeddings_.plan([&](const std::string& name, std::string_view part, const TensorInfo& a) {
+          return scale_of(name, name, a.shape[0], cat(part, " is ", a.shape_text()));
+        });
+    plan_.saved = saved_.plan(config);
     for (const auto& [name, tensors] : modules_) {
       if (!is_complete(name, tensors)) continue;
       PlannedModule module{.name = name, .a = *tensors.a, .b = *tensors.b};
       if (tensors.bias != nullptr) module.bias = *tensors.bias;
       const std::string parameter = parameter_name(name);
-      const int64_t configured = ranks.of(parameter);
-      set_shape(module, configured);
-      if (module.rank != configured && module.experts > 0) {
-        fail(name, cat("lora_A is ", module.a.shape_text(), " for ", module.experts,
-                       " experts, but the rank in adapter_config.json is ", configured));
-      } else if (module.rank != configured) {
-        fail(name, cat("lora_A is ", module.a.shape_text(), ", but the rank in adapter_config.json is ",
-                       configured));
-      }
-      if (max_rank_ > 0 && module.rank > max_rank_)
-        fail(name, cat("has rank ", module.rank, ", at most ", max_rank_, " is allowed (--max-lora-rank)"));
-      const auto r = static_cast<double>(module.rank);
-      module.scale = static_cast<float>(alphas.of(parameter) / (config.rslora ? std::sqrt(r) : r));
+      set_shape(module, ranks.of(parameter));
+      module.scale = scale_of(name, parameter, module.rank,
+                              cat("lora_A is ", module.a.shape_text(),
+                                  module.experts > 0 ? cat(" for ", module.experts, " experts") : ""));
       if (targets_ == nullptr || resolve(module)) plan_.modules.push_back(std::move(module));
     }
     orient_square_experts();
-    if (plan_.modules.empty() && plan_.problems.empty())
+    if (plan_.modules.empty() && plan_.embeddings.empty() && plan_.saved.empty() && plan_.problems.empty())
       plan_.problems.add(targets_ == nullptr ? "the file has no LoRA tensors"
                                              : "no tensor has an effect on this model");
     find_selected_without_tensors();
@@ -134,6 +136,7 @@ class Planner {
       plan_.without_effect.push_back(tensor.name);
       return;
     }
+    if (embeddings_.take(tensor, name) || saved_.take(tensor, name)) return;
     ModuleTensors* module = nullptr;
     if (name.role == TensorRole::kA || name.role == TensorRole::kB || name.role == TensorRole::kBBias) {
       module = find_module(name);
@@ -265,19 +268,7 @@ class Planner {
 
   bool is_matrix(std::string_view module, std::string_view part, const TensorInfo& tensor,
                  size_t dimensions) {
-    if (tensor.shape.size() != dimensions || std::ranges::find(tensor.shape, 0) != tensor.shape.end()) {
-      fail(module,
-           cat(part, " is ", tensor.shape_text(), ", expected ", dimensions == 1 ? "a vector" : "a matrix",
-               tensor.shape.size() == 1 && dimensions == 2
-                   ? "; files saved under DeepSpeed ZeRO-3 without gathering the parameters have such tensors"
-                   : ""));
-      return false;
-    }
-    if (!tensor.other_type.empty() || !is_storage_dtype(tensor.dtype)) {
-      fail(module, cat(part, " is ", shown(tensor.type_name()), ", expected float32, bfloat16 or float16"));
-      return false;
-    }
-    return true;
+    return has_form(plan_.problems, module, part, tensor, dimensions);
   }
 
   bool is_complete(const std::string& name, const ModuleTensors& tensors) {
@@ -364,6 +355,8 @@ class Planner {
   const AdapterTargets* targets_;
   int64_t max_rank_;
   AdapterPlan plan_;
+  EmbeddingPlanner embeddings_;
+  SavedPlanner saved_;
   std::map<std::string, ModuleTensors> modules_;
   // Modules whose parameters have adapters, by the negative number of "base_layer" in their names.
   std::map<std::string, std::map<int32_t, ModuleTensors>> wrappers_;

@@ -8,8 +8,10 @@
 
 #include "io/safetensors.h"
 #include "lora/adapter_file.h"
+#include "lora/embedding_plan.h"
 #include "lora/peft_config.h"
 #include "lora/problems.h"
+#include "lora/saved_plan.h"
 #include "nn/adapter_targets.h"
 #include "tensor/dtype.h"
 
@@ -35,6 +37,8 @@ struct PlannedModule {
 struct AdapterPlan {
   PeftConfig config;
   std::vector<PlannedModule> modules;  // by name
+  std::vector<PlannedEmbedding> embeddings;
+  std::vector<PlannedMatrix> saved;
   // Tensors of modules that exist and that quire does not run, by name.
   std::vector<std::string> without_effect;
   std::vector<std::string> warnings;

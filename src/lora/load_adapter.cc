@@ -1,7 +1,6 @@
 #include "lora/load_adapter.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <new>
 #include <system_error>
@@ -11,7 +10,7 @@
 #include "lora/adapter_file.h"
 #include "lora/adapter_plan.h"
 #include "lora/stacked_experts.h"
-#include "quant/codec.h"
+#include "lora/tensor_values.h"
 
 namespace quire::lora {
 namespace {
@@ -81,6 +80,27 @@ AdapterInfo describe(const Examined& found) {
                             .bias = module.bias.has_value()});
     if (module.ranges.empty()) info.bytes += static_cast<int64_t>(module.a.bytes + module.b.bytes);
   }
+  for (const PlannedEmbedding& embedding : plan.embeddings) {
+    info.max_rank = std::max(info.max_rank, embedding.rank);
+    info.bytes += embedding.bytes();
+    info.modules.push_back({.name = embedding.name,
+                            .pattern = without_numbers(embedding.name),
+                            .rank = embedding.rank,
+                            .scale = embedding.scale,
+                            .in = embedding.a.shape[1],
+                            .out = embedding.b.shape[0],
+                            .dtype = std::string(dtype_name(embedding.a.dtype))});
+  }
+  for (const PlannedMatrix& saved : plan.saved) {
+    info.bytes += saved.bytes();
+    info.modules.push_back({.name = saved.name,
+                            .pattern = without_numbers(saved.name),
+                            .in = saved.weight.shape[1],
+                            .out = saved.weight.shape[0],
+                            .dtype = std::string(dtype_name(saved.weight.dtype)),
+                            .bias = saved.bias.has_value()});
+  }
+  std::ranges::stable_sort(info.modules, {}, &AdapterModuleInfo::name);
   for (const SitePlan& site : found.sites) info.bytes += site.a_bytes() + site.b_bytes() + site.bias_bytes();
   info.warnings = plan.warnings;
   info.without_effect = plan.without_effect;
@@ -103,22 +123,6 @@ Result<T> guarded(const AdapterSource& source, const Make& make) {
   }
 }
 
-// Elements of an array of float32, bfloat16 or float16 as bits: the index of the first one that is not
-// finite, or -1.
-template <typename Bits>
-int64_t first_not_finite(const std::byte* data, int64_t count, Bits exponent) {
-  const auto* bits = reinterpret_cast<const Bits*>(data);
-  bool found = false;
-  for (int64_t i = 0; i < count; ++i) found |= (bits[i] & exponent) == exponent;
-  if (!found) return -1;
-  return std::find_if(bits, bits + count, [&](Bits b) { return (b & exponent) == exponent; }) - bits;
-}
-
-int64_t first_not_finite(DType dtype, const std::byte* data, int64_t count) {
-  if (dtype == DType::kF32) return first_not_finite<uint32_t>(data, count, 0x7f800000U);
-  return first_not_finite<uint16_t>(data, count, dtype == DType::kBF16 ? 0x7f80 : 0x7c00);
-}
-
 // out = b [rows, rank] with its rows in the model's order, as LowRank stores it.
 template <typename Element>
 void order_b(const Element* b, const LowRank::Piece& piece, const std::optional<RowLayout>& layout,
@@ -139,10 +143,22 @@ void order_b(const Element* b, const LowRank::Piece& piece, const std::optional<
   }
 }
 
+std::unique_ptr<const EmbeddingChange> load_embedding(const PlannedEmbedding& planned, TensorValues& values) {
+  auto out = std::make_unique<EmbeddingChange>();
+  out->vocab_size = planned.a.shape[1];
+  out->size = planned.b.shape[0];
+  out->rank = planned.rank;
+  out->scale = planned.scale;
+  out->dtype = planned.dtype();
+  out->a = values.read_transposed(planned.a, out->dtype);
+  out->b = values.read_transposed(planned.b, out->dtype);
+  return out;
+}
+
 // Loads the sites of one adapter, one after another.
 class SiteLoader {
  public:
-  SiteLoader(const AdapterFile& file, Problems& problems) : reader_(file), problems_(problems) {}
+  explicit SiteLoader(TensorValues& values) : values_(values) {}
 
   std::unique_ptr<const LowRank> load(const SitePlan& site) {
     auto out = std::make_unique<LowRank>();
@@ -169,7 +185,7 @@ class SiteLoader {
       b += module.rank * bytes_of(range.rows, site.dtype);
       if (!module.bias) continue;
       std::vector<float> bias(static_cast<size_t>(range.rows));
-      read(*module.bias, DType::kF32, reinterpret_cast<std::byte*>(bias.data()));
+      values_.read(*module.bias, DType::kF32, reinterpret_cast<std::byte*>(bias.data()));
       for (float& value : bias) value *= module.scale;
       const LowRank::Piece column{range.out_begin, range.rows, 1};
       order_b(bias.data(), column, range.layout, out->bias.as<float>() + range.out_begin);
@@ -182,26 +198,13 @@ class SiteLoader {
     return elements * static_cast<int64_t>(dtype_size(dtype));
   }
 
-  // out = the tensor as `dtype`, either its own type or float32.
-  void read(const TensorInfo& tensor, DType dtype, std::byte* out) {
-    const auto count = static_cast<int64_t>(tensor.bytes / dtype_size(tensor.dtype));
-    const bool same = tensor.dtype == dtype;
-    if (!same) raw_.resize(std::max(raw_.size(), tensor.bytes));
-    std::byte* stored = same ? out : raw_.data();
-    reader_.read(tensor, {stored, tensor.bytes});
-    if (const int64_t at = first_not_finite(tensor.dtype, stored, count); at >= 0)
-      problems_.add(cat(shown(tensor.name), ": element ", at, " is not a finite number"));
-    if (!same) decode_f32(tensor.dtype, stored, reinterpret_cast<float*>(out), count);
-  }
   static size_t bytes_as(const TensorInfo& tensor, DType dtype) {
     return tensor.bytes / dtype_size(tensor.dtype) * dtype_size(dtype);
   }
   // Reads A, and returns B, which is valid until the next call.
   const std::byte* read(const TensorInfo& a, const TensorInfo& b, DType dtype, std::byte* out) {
-    read(a, dtype, out);
-    converted_.resize(std::max(converted_.size(), bytes_as(b, dtype)));
-    read(b, dtype, converted_.data());
-    return converted_.data();
+    values_.read(a, dtype, out);
+    return values_.read(b, dtype);
   }
 
   // The same for one expert of a parameter. The tensors of all experts are kept until the last one has been
@@ -213,11 +216,11 @@ class SiteLoader {
       stacked.dtype = dtype;
       stacked.a.resize(bytes_as(module.a, dtype));
       stacked.b.resize(bytes_as(module.b, dtype));
-      read(module.a, dtype, stacked.a.data());
-      read(module.b, dtype, stacked.b.data());
+      values_.read(module.a, dtype, stacked.a.data());
+      values_.read(module.b, dtype, stacked.b.data());
     }
     const auto bytes = static_cast<size_t>(module.rank * bytes_of(module.out, dtype));
-    converted_.resize(std::max(converted_.size(), bytes));
+    expert_b_.resize(std::max(expert_b_.size(), bytes));
     take_expert({.a = stacked.a.data(),
                  .b = stacked.b.data(),
                  .size = dtype_size(dtype),
@@ -226,9 +229,9 @@ class SiteLoader {
                  .in = module.in,
                  .out = module.out,
                  .transposed = module.transposed},
-                piece.expert, a, converted_.data());
+                piece.expert, a, expert_b_.data());
     if (piece.expert + 1 == module.experts) stacked_.erase(&module);
-    return converted_.data();
+    return expert_b_.data();
   }
 
   struct Stacked {
@@ -237,12 +240,9 @@ class SiteLoader {
     std::vector<std::byte> b;
   };
 
-  TensorReader reader_;
-  Problems& problems_;
-  // Memory for one tensor, kept from one to the next.
-  std::vector<std::byte> raw_;
-  std::vector<std::byte> converted_;
+  TensorValues& values_;
   std::map<const PlannedModule*, Stacked> stacked_;
+  std::vector<std::byte> expert_b_;  // memory for the B of one expert, kept from one to the next
 };
 
 }  // namespace
@@ -257,16 +257,24 @@ Result<AdapterInfo> examine_adapter(const AdapterSource& source, const AdapterTa
 }
 
 Result<LoadedAdapter> load_adapter(const AdapterSource& source, const AdapterTargets& targets,
-                                   const AdapterLimits& limits) {
+                                   const AdapterLimits& limits, const AdapterBase& base) {
   return guarded<LoadedAdapter>(source, [&]() -> Result<LoadedAdapter> {
     Examined found = examine(source, &targets, limits);
     Problems& problems = found.plan.problems;
     if (!problems.empty()) return refused(source, found.plan);
     auto adapter = std::make_shared<AdapterWeights>();
     adapter->sites.resize(static_cast<size_t>(targets.num_sites));
-    SiteLoader loader(found.file, problems);
+    TensorValues values(found.file, problems);
+    SiteLoader loader(values);
     for (const SitePlan& site : found.sites)
       adapter->sites[static_cast<size_t>(site.site)] = loader.load(site);
+    for (const PlannedEmbedding& embedding : found.plan.embeddings)
+      adapter->embeddings[embedding.site] = load_embedding(embedding, values);
+    AdapterPlan& plan = found.plan;
+    for (std::string& tensor : load_saved(plan.saved, base, values, problems, *adapter))
+      plan.without_effect.push_back(std::move(tensor));
+    if (plan.modules.empty() && plan.embeddings.empty() && plan.saved.empty())
+      problems.add("no tensor has an effect on this model");
     if (!problems.empty()) return refused(source, found.plan);
     return LoadedAdapter{std::move(adapter), describe(found)};
   });

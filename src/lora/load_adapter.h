@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "io/open_file.h"
+#include "lora/load_saved.h"
 #include "nn/adapter.h"
 #include "nn/adapter_targets.h"
 
@@ -32,12 +33,12 @@ struct AdapterLimits {
 struct AdapterModuleInfo {
   std::string name;
   std::string pattern;  // the name without_numbers()
-  int64_t rank = 0;
+  int64_t rank = 0;     // 0 = the adapter replaces the module
   int64_t experts = 0;  // > 0: a parameter with the matrices of this many experts
   float scale = 1.0F;
   int64_t in = 0;
   int64_t out = 0;
-  std::string dtype;  // of lora_A
+  std::string dtype;  // of lora_A, or of the saved weight
   bool bias = false;
 };
 
@@ -48,9 +49,10 @@ struct AdapterInfo {
   std::string peft_version;
   int64_t max_rank = 0;
   int64_t bytes = 0;  // in memory, once loaded; without a model, of the tensors in the file
-  std::vector<AdapterModuleInfo> modules;   // by name
-  std::vector<std::string> without_effect;  // tensors of modules that quire does not run
-  std::vector<std::string> warnings;        // complete clauses, for the log
+  std::vector<AdapterModuleInfo> modules;  // by name
+  std::vector<std::string>
+      without_effect;                 // tensors of modules that quire does not run, or equal to the base's
+  std::vector<std::string> warnings;  // complete clauses, for the log
 };
 
 // Reads the configuration and the header of the file only. targets: null = without a model, for what the
@@ -67,6 +69,6 @@ struct LoadedAdapter {
 // Reads everything. Memory is allocated only after the header has been checked against the file and the
 // model. Fails as examine_adapter does, and if a value is not finite. Any thread.
 Result<LoadedAdapter> load_adapter(const AdapterSource& source, const AdapterTargets& targets,
-                                   const AdapterLimits& limits = {});
+                                   const AdapterLimits& limits = {}, const AdapterBase& base = {});
 
 }  // namespace quire::lora

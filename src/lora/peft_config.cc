@@ -215,6 +215,11 @@ PeftConfig parse_peft_config(std::string_view text, const std::string& file, Pro
       if (name.is_string()) out.target_modules.push_back(name.get<std::string>());
     }
   }
+  if (const json* names = reader.find("modules_to_save"); names != nullptr && names->is_array()) {
+    for (const json& name : *names) {
+      if (name.is_string()) out.saved_modules.push_back(name.get<std::string>());
+    }
+  }
   out.base_model = reader.text("base_model_name_or_path");
   out.peft_version = reader.text("peft_version");
   return out;

@@ -22,6 +22,7 @@ struct PeftConfig {
   // Ends of names, all of which have an adapter; empty if the modules are chosen in another way.
   std::vector<std::string> target_modules;
   std::vector<std::string> target_parameters;  // ends of names of parameters that have an adapter
+  std::vector<std::string> saved_modules;      // modules_to_save: ends of names
   std::string base_model;                      // base_model_name_or_path; may be empty
   std::string peft_version;                    // may be empty
 };

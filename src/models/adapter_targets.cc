@@ -40,11 +40,10 @@ class TargetVisitor : public ResolvingVisitor {
   void matrix(const MatrixSpec& spec, Linear& /*result*/) override {
     const int32_t site = targets_.num_sites++;
     if (place_.axis == Axis::kGroups) return mark(spec.fused, AdapterModuleKind::kGrouped);
-    if (spec.fused[0].scope == ParamScope::kClassifier)
-      return mark(spec.fused, AdapterModuleKind::kClassifier);
     std::vector<ParamSpec> stored = stored_params(spec.fused);
+    whole_ = whole_of(stored);
     if (stored.size() == 1 && stored[0].looked_up) {
-      mark(stored, AdapterModuleKind::kEmbedding);
+      add_embedding(stored[0], site);
       // The output embedding is the same matrix.
       stored[0].id = model::kLmHead;
       stored[0].scope = ParamScope::kHead;
@@ -64,7 +63,9 @@ class TargetVisitor : public ResolvingVisitor {
     mark({&spec, 1}, AdapterModuleKind::kVector);
   }
   void embedding(const ParamSpec& spec, Embedding& /*result*/) override {
-    ++targets_.num_sites;
+    const int32_t site = targets_.num_sites++;
+    whole_ = whole_of({&spec, 1});
+    if (spec.id == model::kEmbedTokens) return add_embedding(spec, site);
     mark({&spec, 1}, AdapterModuleKind::kEmbedding);
   }
   void derived(const DerivedSpec& spec, std::span<Linear> /*results*/) override {
@@ -117,6 +118,7 @@ class TargetVisitor : public ResolvingVisitor {
         const LayerSpec& layer = resolver_.spec().layers[static_cast<size_t>(place_.layer)];
         place.layout = row.row_layout(layer, place.rows);
       }
+      if (whole_ && place.rows == site_rows && !place.layout) place.whole = whole_;
       // Checkpoints are read with the first of two rows that have one name. The ranges of a site follow each
       // other.
       const auto same = [&](const AdapterRange& other) {
@@ -142,6 +144,38 @@ class TargetVisitor : public ResolvingVisitor {
       names.push_back(pattern.substr(dot + 1));
   }
 
+  // The embedding of tokens, under all of its names.
+  void add_embedding(const ParamSpec& spec, int32_t site) {
+    for (const TensorName& row : resolver_.rows()) {
+      if (row.params != ParamIds(spec.id)) continue;
+      const NumberedName name = name_of(row, spec);
+      set_kind(name.pattern, AdapterModuleKind::kEmbedding);
+      AdapterModule& module = targets_.modules[name.pattern];
+      if (!module.ranges.empty()) continue;
+      module.ranges.push_back({.numbers = name.numbers,
+                               .site = site,
+                               .rows = spec.out,
+                               .in = spec.in,
+                               .site_rows = spec.out,
+                               .whole = whole_});
+    }
+  }
+
+  // nullopt: the adapter cannot have a matrix of its own instead.
+  std::optional<WholeModule> whole_of(std::span<const ParamSpec> stored) const {
+    if (stored.size() != 1) return std::nullopt;
+    const ParamSpec& only = stored[0];
+    const bool tied = only.looked_up && resolver_.spec().tie_word_embeddings &&
+                      resolver_.spec().task == ModelTask::kGenerate;
+    if (!only.looked_up && only.id != model::kLmHead && only.scope != ParamScope::kClassifier)
+      return std::nullopt;
+    const std::vector<StoredParam> params = matrices(stored);
+    if (params.size() != 1) return std::nullopt;
+    return WholeModule{.weight = params[0].weight.name,
+                       .bias = tied ? resolver_.spec().lm_head_bias : params[0].bias.has_value(),
+                       .tied = tied};
+  }
+
   // Modules that have one of the parameters, and that no adapter can change.
   void mark(std::span<const ParamSpec> params, AdapterModuleKind kind) {
     for (const ParamSpec& param : params) {
@@ -158,6 +192,7 @@ class TargetVisitor : public ResolvingVisitor {
   }
 
   AdapterTargets& targets_;
+  std::optional<WholeModule> whole_;  // WholeModule of the matrix or embedding that is being visited
 };
 
 bool has_scaled_inputs(const Checkpoint& checkpoint) {
@@ -208,8 +243,10 @@ AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolve
   TargetVisitor visitor(resolver, targets);
   describe_model(model, visitor);
   for (auto& [pattern, module] : targets.modules) {
-    if (module.kind != AdapterModuleKind::kMatrix && module.kind != AdapterModuleKind::kStacked)
-      module.ranges.clear();
+    const bool can_change = module.kind == AdapterModuleKind::kMatrix ||
+                            module.kind == AdapterModuleKind::kStacked ||
+                            module.kind == AdapterModuleKind::kEmbedding;
+    if (!can_change) module.ranges.clear();
     std::ranges::stable_sort(module.ranges, {}, &AdapterRange::numbers);
   }
   targets.scaled_inputs = has_scaled_inputs(resolver.checkpoint());

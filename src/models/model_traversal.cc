@@ -98,6 +98,7 @@ void ModelTraversal::embeddings() {
       visit_vector(visitor_, with_scope(bias, ParamScope::kHead), m.lm_head.weight.bias);
     }
     m.embedding.packed = &m.lm_head.weight;
+    m.embedding.site = m.lm_head.site;
   } else {
     visitor_.embedding(embedding_spec(), m.embedding);
   }

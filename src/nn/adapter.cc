@@ -1,6 +1,7 @@
 #include "nn/adapter.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/fingerprint.h"
@@ -9,14 +10,29 @@
 namespace quire {
 namespace {
 
-void require_rows(const AdapterRows& rows, int64_t num_rows) {
-  if (num_rows == rows.num_rows) return;
-  throw Error(cat("internal error: a layer computes ", num_rows, " rows with the adapters of ", rows.num_rows,
-                  " rows"));
+void add(Fingerprint& print, const EmbeddingChange& change) {
+  print.add(dtype_name(change.dtype));
+  for (const int64_t number : {change.vocab_size, change.size, change.rank}) print.add(number);
+  print.add(std::as_bytes(std::span(&change.scale, 1)));
+  for (const Buffer* buffer : {&change.a, &change.b}) print.add(std::span(buffer->data(), buffer->size()));
 }
 
-// The rows of the use that are among `rows`.
-std::span<const int32_t> rows_of(const AdapterUse& use, const AdapterRows& rows) {
+void add(Fingerprint& print, const ReplacedMatrix& matrix) {
+  print.add(matrix.content);
+}
+
+// The entries of a map from sites. Nothing if it is empty.
+template <typename Map>
+void add_all(Fingerprint& print, std::string_view part, const Map& by_site) {
+  for (const auto& [site, entry] : by_site) {
+    print.add(part);
+    print.add(static_cast<int64_t>(site));
+    add(print, *entry);
+  }
+}
+
+// The rows of `use` that the call computes.
+std::span<const int32_t> rows_in(const AdapterUse& use, const AdapterRows& rows) {
   const auto begin = std::ranges::lower_bound(use.rows, rows.first_row);
   const auto end = std::ranges::lower_bound(use.rows, rows.first_row + rows.num_rows);
   return {begin, end};
@@ -38,16 +54,26 @@ std::string digest_of(const AdapterWeights& adapter) {
     for (const Buffer* buffer : {&change->a, &change->b, &change->bias})
       print.add(std::span(buffer->data(), buffer->size()));
   }
+  add_all(print, "embedding", adapter.embeddings);
+  add_all(print, "matrix", adapter.matrices);
+  add_all(print, "table", adapter.tables);
   return print.text();
 }
 
+void check_rows(const AdapterRows& rows, int64_t num_rows) {
+  if (num_rows != rows.num_rows) {
+    throw Error(cat("internal error: a layer computes ", num_rows, " rows with the adapters of ",
+                    rows.num_rows, " rows"));
+  }
+}
+
 std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows) {
-  require_rows(rows, num_rows);
+  check_rows(rows, num_rows);
   size_t count = 0;
   for (const AdapterUse& use : rows.uses) {
     const LowRank* change = use.adapter->at(site);
     if (change == nullptr) continue;
-    const auto own = rows_of(use, rows);
+    const std::span<const int32_t> own = rows_in(use, rows);
     if (!own.empty()) rows.groups[count++] = {.change = change, .rows = own};
   }
   return rows.groups.first(count);
@@ -55,15 +81,27 @@ std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, i
 
 std::span<const LowRankExpertsGroup> groups_at(const AdapterRows& rows, std::span<const int32_t> sites,
                                                int64_t num_rows) {
-  require_rows(rows, num_rows);
+  check_rows(rows, num_rows);
   size_t count = 0;
   for (const AdapterUse& use : rows.uses) {
-    const auto own = rows_of(use, rows);
+    const std::span<const int32_t> own = rows_in(use, rows);
     const auto changed = [&](int32_t site) { return use.adapter->at(site) != nullptr; };
     if (own.empty() || std::ranges::none_of(sites, changed)) continue;
     rows.expert_groups[count++] = {.sites = use.adapter->sites, .rows = own};
   }
   return rows.expert_groups.first(count);
+}
+
+std::span<const EmbeddingGroup> embedding_groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows) {
+  check_rows(rows, num_rows);
+  size_t count = 0;
+  for (const AdapterUse& use : rows.uses) {
+    const auto change = use.adapter->embeddings.find(site);
+    if (change == use.adapter->embeddings.end()) continue;
+    const std::span<const int32_t> own = rows_in(use, rows);
+    if (!own.empty()) rows.embedding_groups[count++] = {.change = change->second.get(), .rows = own};
+  }
+  return rows.embedding_groups.first(count);
 }
 
 }  // namespace quire

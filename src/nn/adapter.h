@@ -3,22 +3,37 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "ops/embedding_change.h"
 #include "ops/low_rank.h"
 #include "ops/low_rank_experts.h"
 #include "ops/op_table.h"
 
 namespace quire {
 
+// A matrix that an adapter has instead of the model's.
+struct ReplacedMatrix {
+  PackedLinear weight;  // without data if the adapter was loaded without an op table
+  std::string content;  // a hash of the values
+};
+
+using MatricesBySite = std::map<int32_t, std::shared_ptr<const ReplacedMatrix>>;
+
 // The weights of one adapter for one loaded model. A site is a weight in memory that an adapter can change;
 // sites are numbered in the order in which the description of the model visits them (Linear::site). Shared by
 // the requests that use it; immutable, so that any number of steps may read it.
 struct AdapterWeights {
   std::vector<std::unique_ptr<const LowRank>> sites;  // by number; null or beyond the end = unchanged
+  // The same for embeddings, of which a model has few. A tied embedding has the number of the output layer.
+  std::map<int32_t, std::unique_ptr<const EmbeddingChange>> embeddings;
+  // Matrices that replace those of linear layers, and those of embeddings.
+  MatricesBySite matrices;
+  MatricesBySite tables;
 
   const LowRank* at(int32_t site) const {
     const auto index = static_cast<size_t>(site);
@@ -39,10 +54,12 @@ struct AdapterUse {
 // step. Views only; the executor owns the arrays for the time of a step.
 struct AdapterRows {
   std::span<const AdapterUse> uses;
-  std::span<LowRankGroup> groups;  // scratch, as many as uses
+  // Scratch, as many as uses.
+  std::span<LowRankGroup> groups;
+  std::span<LowRankExpertsGroup> expert_groups;
+  std::span<EmbeddingGroup> embedding_groups;
   int64_t first_row = 0;
   int64_t num_rows = 0;
-  std::span<LowRankExpertsGroup> expert_groups = {};  // scratch, as many as uses
 
   // Rows [begin, end) of these.
   AdapterRows slice(int64_t begin, int64_t end) const {
@@ -69,9 +86,14 @@ class RunnerOfRows {
   OpRunner run_;
 };
 
+// Throws Error if the layer computes another number of rows.
+void check_rows(const AdapterRows& rows, int64_t num_rows);
+
 // The rows of `rows` whose adapters change the site, as groups for ops::AddLowRank, in `rows.groups`. Throws
 // Error if the layer computes another number of rows: whatever selects rows must pass AdapterRows of them.
 std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows);
+// The same for an embedding, in `rows.embedding_groups`.
+std::span<const EmbeddingGroup> embedding_groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows);
 
 // The same for the sites of experts, as groups for ops::AddLowRankExperts, in `rows.expert_groups`: the rows
 // whose adapters change one of them. Which rows an expert has is not known here.

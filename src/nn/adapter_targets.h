@@ -30,6 +30,13 @@ struct NumberedName {
 // nullopt: there are more numbers than that, or larger ones than names of layers have.
 std::optional<NumberedName> numbered_name(std::string_view name);
 
+// A module that is a whole site and that an adapter can replace: an embedding, an output layer, a classifier.
+struct WholeModule {
+  std::string weight;  // the tensor in the checkpoint
+  bool bias = false;   // there is one
+  bool tied = false;   // the site is both the embedding and the output layer
+};
+
 // Rows of a site (nn/adapter.h) that are a matrix [rows, in] of the checkpoint.
 struct AdapterRange {
   std::array<int32_t, NumberedName::kMaxNumbers> numbers = {-1, -1, -1, -1};  // in the module's name
@@ -39,24 +46,25 @@ struct AdapterRange {
   int64_t in = 0;
   int64_t site_rows = 0;            // all rows of the site
   std::optional<RowLayout> layout;  // order of the checkpoint's rows; nullopt = as in the model
+  std::optional<WholeModule> whole = std::nullopt;
 };
 
-// Kinds of modules. Only matrices can have adapters.
+// Kinds of modules. Only matrices and embeddings can have adapters.
 enum class AdapterModuleKind : uint8_t {
   kMatrix,
-  kStacked,  // a parameter with the matrices of all experts
-  kStack,    // a module whose parameters are of that kind
-  kEmbedding,
+  kStacked,    // a parameter with the matrices of all experts
+  kStack,      // a module whose parameters are of that kind
+  kEmbedding,  // of tokens; without ranges: of anything else
   kVector,
   kGrouped,
   kDerived,
-  kShared,
-  kClassifier
+  kShared
 };
 
 struct AdapterModule {
   AdapterModuleKind kind = AdapterModuleKind::kMatrix;
-  // In order of the numbers. kMatrix: one module may be in several ranges. kStacked: one for each expert.
+  // In order of the numbers. kMatrix, kEmbedding: one module may be in several ranges. kStacked: one for each
+  // expert.
   std::vector<AdapterRange> ranges;
   bool transposed = false;    // kStacked: transformers stores [experts, in, out], not [experts, out, in]
   bool named_weight = false;  // kStacked: it is the parameter "weight" of the module

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "nn/adapter.h"
+#include "nn/matrix_runs.h"
 
 namespace quire {
 namespace {
@@ -20,6 +21,34 @@ void multiply(const OpRunner& run, const Linear& linear, const TensorView& out, 
   };
   piece(linear.weight);
   for (const PackedLinear& w : linear.more) piece(w);
+}
+
+TensorView rows_of(const TensorView& view, const MatrixRun& rows) {
+  return view.data == nullptr ? view : row_slice(view, rows.begin, rows.end);
+}
+
+// The same with the matrices that adapters have instead.
+void multiply_runs(const OpRunner& run, const MatrixRuns& runs, const Linear& linear, const TensorView& out,
+                   const TensorView& x, const TensorView& residual) {
+  for (MatrixRun rows; runs.next(rows);) {
+    if (rows.own == nullptr) {
+      multiply(run, linear, rows_of(out, rows), rows_of(x, rows), rows_of(residual, rows));
+    } else {
+      run(ops::Linear{.out = rows_of(out, rows),
+                      .x = rows_of(x, rows),
+                      .w = rows.own->weight,
+                      .residual = rows_of(residual, rows)});
+    }
+  }
+}
+
+void look_up(const OpRunner& run, const Embedding& embedding, const PackedLinear* packed,
+             const TensorView& out, std::span<const int32_t> ids) {
+  if (packed != nullptr) {
+    run(ops::PackedEmbedding{.out = out, .table = *packed, .ids = ids});
+  } else {
+    run(ops::Embedding{.out = out, .table = embedding.table, .ids = ids});
+  }
 }
 
 std::span<const LowRankGroup> changes_of(const OpRunner& run, const Linear& linear, int64_t rows) {
@@ -68,7 +97,12 @@ int64_t Linear::out_features() const {
 
 void apply(const OpRunner& run, const Linear& linear, const TensorView& out, const TensorView& x,
            const TensorView& residual) {
-  multiply(run, linear, out, x, residual);
+  const MatrixRuns runs(run.adapters, &AdapterWeights::matrices, linear.site, x.rows());
+  if (runs.any()) {
+    multiply_runs(run, runs, linear, out, x, residual);
+  } else {
+    multiply(run, linear, out, x, residual);
+  }
   add_changes(run, changes_of(run, linear, x.rows()), out, x);
 }
 
@@ -163,11 +197,23 @@ void LinearGroup::apply_batched(const OpRunner& run, const TensorView& out, cons
 
 void apply(const OpRunner& run, const Embedding& embedding, const TensorView& out,
            std::span<const int32_t> ids) {
-  if (embedding.packed != nullptr) {
-    run(ops::PackedEmbedding{.out = out, .table = *embedding.packed, .ids = ids});
+  const MatrixRuns runs(run.adapters, &AdapterWeights::tables, embedding.site, out.rows());
+  if (runs.any()) {
+    for (MatrixRun rows; runs.next(rows);) {
+      const auto own =
+          ids.subspan(static_cast<size_t>(rows.begin), static_cast<size_t>(rows.end - rows.begin));
+      look_up(run, embedding, rows.own == nullptr ? embedding.packed : &rows.own->weight, rows_of(out, rows),
+              own);
+    }
   } else {
-    run(ops::Embedding{.out = out, .table = embedding.table, .ids = ids});
+    look_up(run, embedding, embedding.packed, out, ids);
   }
+  if (run.adapters == nullptr || embedding.site < 0) return;
+  const std::span<const EmbeddingGroup> changes =
+      embedding_groups_at(*run.adapters, embedding.site, out.rows());
+  if (changes.empty()) return;
+  run(ops::AddEmbeddingChanges{
+      .out = out, .ids = ids, .groups = changes, .first_row = run.adapters->first_row});
 }
 
 void apply(const OpRunner& run, const Norm& norm, const TensorView& out, const TensorView& x) {

@@ -87,8 +87,9 @@ struct Embedding {
   Buffer owned;
   const PackedLinear* packed = nullptr;  // own_packed, or the matrix of the language modeling head
   std::unique_ptr<PackedLinear> own_packed = nullptr;
-  int32_t site = -1;  // as in Linear
+  int32_t site = -1;  // as in Linear; if it is also the language modeling head, the number of that
 };
+// The rows of the ids, and what the adapters of the rows change.
 void apply(const OpRunner& run, const Embedding& embedding, const TensorView& out,
            std::span<const int32_t> ids);
 

@@ -20,6 +20,7 @@
 
 #include "ops/attention.h"
 #include "ops/compressed_keys.h"
+#include "ops/embedding_change.h"
 #include "ops/experts.h"
 #include "ops/linear.h"
 #include "ops/low_rank.h"
@@ -36,7 +37,8 @@ namespace quire {
 // All ops. Profiling, shape checks, the tables and the tests are templates over this list.
 using AllOps =
     ConcatOps<ops::LinearOps, ops::LowRankOps, ops::LowRankExpertOps, ops::RowOps, ops::AttentionOps,
-              ops::ExpertOps, ops::RecurrentOps, ops::CompressedKeyOps, ops::StreamOps>::List;
+              ops::ExpertOps, ops::RecurrentOps, ops::CompressedKeyOps, ops::StreamOps,
+              ops::EmbeddingChangeOps>::List;
 
 // Version of all packed layouts and of their rounding; raised with every change. Files of packed weights are
 // valid for one version only.

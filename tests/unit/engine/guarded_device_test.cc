@@ -208,6 +208,26 @@ TEST(GuardedDevice, CopiesAStepUpOnceAndDownOnceAndWaitsOnce) {
   EXPECT_EQ(guarded.device->num_ops_without_stream(), without_stream) << "ops outside of the stream";
 }
 
+// Requests with all adapters of a model, and without one.
+TEST(GuardedDevice, AppliesAdapters) {
+  const std::string model = "llama";
+  EngineConfig config = guarded_config(test::golden_model(model).string());
+  config.enable_prefix_caching = false;
+  config.long_prefill_token_threshold = 3;
+  std::vector<Request> requests = {greedy_request(test::random_prompt(0, 9, 90), 4)};
+  for (const std::string& name : test::golden_names("lora")) {
+    const auto dir = test::golden_checkpoint("lora/" + name);
+    if (read_json_file(dir / "golden.json")["model"] != model) continue;
+    config.lora_modules.push_back({name, dir.string()});
+    Request request = greedy_request(test::random_prompt(requests.size(), 11, 90), 4);
+    request.adapter_name = name;
+    request.sampling.edit().prompt_logprobs = 1;
+    requests.push_back(request);
+  }
+  EXPECT_GT(requests.size(), 5U);
+  expect_bits_of_cpu(config, requests);
+}
+
 // More rows of logits than are computed at once.
 TEST(GuardedDevice, ComputesLogitsOfLongPrompts) {
   EngineConfig config = guarded_config(test::model_path("quire-tiny"));

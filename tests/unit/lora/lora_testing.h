@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
@@ -70,7 +71,8 @@ class AdapterFiles {
   }
   StoredTensor& tensor(const std::string& name) { return tensors.at(kLayer + name); }
 
-  std::string weights() const {
+  std::string weights() const { return file_of(tensors); }
+  static std::string file_of(const std::map<std::string, StoredTensor>& tensors) {
     nlohmann::ordered_json header;
     std::string data;
     for (const auto& [name, stored] : tensors) {
@@ -85,8 +87,8 @@ class AdapterFiles {
     return file + text + data;
   }
 
-  std::filesystem::path path() const { return dir_.path(); }
-  void write(const std::string& name, std::string_view text) const { dir_.write(name, text); }
+  std::filesystem::path path() const { return dir_->path(); }
+  void write(const std::string& name, std::string_view text) const { dir_->write(name, text); }
   void write() const {
     write("adapter_config.json", config.dump());
     write("adapter_model.safetensors", weights());
@@ -94,7 +96,8 @@ class AdapterFiles {
   AdapterSource source() const { return {"sql", path()}; }
 
  private:
-  quire::test::TempDir dir_;
+  std::shared_ptr<quire::test::TempDir> dir_ =
+      std::make_shared<quire::test::TempDir>();  // directory of all copies
 };
 
 // Two layers of a Llama of hidden size 4 with fused projections: q (4 rows), k and v (2 each) are one site;
@@ -131,6 +134,16 @@ inline AdapterTargets small_model() {
   // One projection that is both keys and values.
   add("layers.1.self_attn.kv_proj", {.site = 3, .out_begin = 4, .rows = 2, .in = 4, .site_rows = 8});
   add("layers.1.self_attn.kv_proj", {.site = 3, .out_begin = 6, .rows = 2, .in = 4, .site_rows = 8});
+  // Ten tokens; the output layer has a bias.
+  const auto whole = [&](const std::string& name, bool bias) {
+    out.modules[name].ranges.push_back({.site = out.num_sites++,
+                                        .rows = 10,
+                                        .in = 4,
+                                        .site_rows = 10,
+                                        .whole = WholeModule{.weight = name + ".weight", .bias = bias}});
+  };
+  whole("embed_tokens", false);
+  whole("lm_head", true);
   out.modules["embed_tokens"].kind = AdapterModuleKind::kEmbedding;
   // Two experts in layer 0, whose gates and ups are a square matrix.
   out.modules["layers.{}.moe.experts"] = {.kind = AdapterModuleKind::kStack,
@@ -144,6 +157,7 @@ inline AdapterTargets small_model() {
           {.numbers = {0, -1, -1, -1}, .site = out.num_sites++, .rows = 4, .in = in, .site_rows = 4});
     }
   }
+  out.modules["position_embeddings"].kind = AdapterModuleKind::kEmbedding;
   out.modules["layers.{}.self_attn.kv_b_proj"].kind = AdapterModuleKind::kDerived;
   out.modules["layers.{}.input_layernorm"].kind = AdapterModuleKind::kVector;
   out.unused = {"layers.{}.self_attn.unused_proj", "mtp.*"};
@@ -152,17 +166,19 @@ inline AdapterTargets small_model() {
 }
 
 // The message of the refusal; empty, and a failure of the test, if there is none.
-inline std::string refusal(const AdapterFiles& files, const AdapterLimits& limits = {}) {
+inline std::string refusal(const AdapterFiles& files, const AdapterLimits& limits = {},
+                           const AdapterTargets& targets = small_model(), const AdapterBase& base = {}) {
   files.write();
-  const auto loaded = load_adapter(files.source(), small_model(), limits);
+  const auto loaded = load_adapter(files.source(), targets, limits, base);
   if (!loaded.ok()) return loaded.failure().message;
   ADD_FAILURE() << "it was loaded";
   return "";
 }
 
-inline LoadedAdapter load(const AdapterFiles& files) {
+inline LoadedAdapter load(const AdapterFiles& files, const AdapterTargets& targets = small_model(),
+                          const AdapterBase& base = {}) {
   files.write();
-  auto loaded = load_adapter(files.source(), small_model());
+  auto loaded = load_adapter(files.source(), targets, {}, base);
   if (loaded.ok()) return std::move(loaded).value();
   ADD_FAILURE() << loaded.failure().message;
   return {std::make_shared<AdapterWeights>(), {}};

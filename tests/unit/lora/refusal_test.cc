@@ -307,14 +307,18 @@ TEST(AdapterTensors, MustHaveASupportedForm) {
     const char* tensor;
     const char* problem;
   };
-  constexpr std::array<Form, 13> kForms = {{
-      {"model.embed_tokens.lora_embedding_A", "embeddings are not supported yet"},
-      {"model.embed_tokens.lora_embedding_B", "embeddings are not supported yet"},
-      {"model.embed_tokens.lora_A.weight", "embeddings are not supported yet"},
-      {"model.embed_tokens.base_layer.weight", "saved modules"},
+  constexpr std::array<Form, 17> kForms = {{
+      {"model.embed_tokens.lora_embedding_A", "has no lora_embedding_B"},
+      {"model.embed_tokens.lora_embedding_B", "has no lora_embedding_A"},
+      {"model.embed_tokens.lora_A.weight", "is an embedding, whose adapter has lora_embedding_A"},
+      {"model.layers.0.self_attn.q_proj.lora_embedding_A", "has no lora_embedding_B"},
+      {"model.position_embeddings.weight", "saved modules (modules_to_save) are supported for"},
+      {"model.layers.0.self_attn.o_proj.weight", "has no such module"},
+      {"model.layers.0.self_attn.q_proj.weight", "saved modules (modules_to_save) are supported for"},
+      {"model.layers.0.input_layernorm.weight", "saved norms and other vectors"},
       {"model.embed_tokens.token_adapter.trainable_tokens_delta", "trained tokens"},
-      {"lm_head.modules_to_save.weight", "saved modules"},
-      {"lm_head.weight", "saved modules"},
+      {"lm_head.modules_to_save.weight", "the saved weight is [2, 4], this model needs [10, 4]"},
+      {"lm_head.weight", "the saved weight is [2, 4], this model needs [10, 4]"},
       {"model.layers.0.self_attn.q_proj.base_layer.bias", "trained biases"},
       {"model.layers.0.self_attn.q_proj.bias", "trained biases"},
       {"model.layers.0.self_attn.q_proj.lora_magnitude_vector", "DoRA"},

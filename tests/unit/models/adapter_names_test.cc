@@ -70,12 +70,13 @@ std::string problem_of(const AdapterTargets& targets, const std::string& kind, c
   const AdapterModule* module = pattern ? find_pattern(targets, name) : target.module;
   if (module == nullptr) return is_unused(targets, example(name)) ? "" : "is not known";
   const bool stacked = module->kind == AdapterModuleKind::kStacked;
-  if (module->kind != AdapterModuleKind::kMatrix && !stacked) {
+  const bool embedding = module->kind == AdapterModuleKind::kEmbedding;
+  if (module->kind != AdapterModuleKind::kMatrix && !stacked && !embedding) {
     return kind == "linear" && module->kind == AdapterModuleKind::kVector ? "is not a matrix" : "";
   }
-  if (kind == "embedding") return "is not an embedding";
+  if (embedding != (kind == "embedding")) return embedding ? "is an embedding" : "is not an embedding";
   const auto ranges = pattern ? std::span<const AdapterRange>(module->ranges) : target.ranges;
-  if (ranges.empty()) return "has no place";
+  if (ranges.empty()) return embedding ? "" : "has no place";  // positions and types of tokens
   for (const AdapterRange& place : ranges) {
     if (stacked) {
       const std::array<int64_t, 2> stored = {place.rows, place.in};

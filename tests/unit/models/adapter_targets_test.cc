@@ -134,11 +134,34 @@ TEST(AdapterTargets, GiveOneModuleTwoPlacesIfKeysAreAlsoValues) {
   EXPECT_GT(twice, 0U);
 }
 
-TEST(AdapterTargets, HaveNoPlacesForEmbeddingsAndDerivedMatrices) {
+TEST(AdapterTargets, HaveThePlacesOfEmbeddingsAndOutputLayers) {
+  const Loaded tied = load("llama");
+  const Loaded untied = load("llama-untied");
+  for (const Loaded* loaded : {&tied, &untied}) {
+    const AdapterTarget embedding = find_target(loaded->targets, "model.embed_tokens");
+    const AdapterTarget head = find_target(loaded->targets, "lm_head");
+    ASSERT_EQ(embedding.ranges.size(), 1U);
+    ASSERT_EQ(head.ranges.size(), 1U);
+    EXPECT_EQ(embedding.module->kind, AdapterModuleKind::kEmbedding);
+    EXPECT_EQ(embedding.ranges[0].site, loaded->decoder->embedding.site);
+    EXPECT_EQ(head.ranges[0].site, loaded->decoder->lm_head.site);
+    const ModelSpec spec = read_spec(*loaded->checkpoint, Runner::kAuto);
+    EXPECT_EQ(embedding.ranges[0].rows, spec.vocab_size);
+    EXPECT_EQ(embedding.ranges[0].in, spec.hidden_size);
+    EXPECT_EQ(embedding.ranges[0].whole->weight, "model.embed_tokens.weight");
+    EXPECT_EQ(head.ranges[0].whole->weight, loaded == &tied ? "model.embed_tokens.weight" : "lm_head.weight");
+    EXPECT_EQ(embedding.ranges[0].whole->tied, loaded == &tied);
+    EXPECT_EQ(head.ranges[0].whole->tied, loaded == &tied);
+  }
+  EXPECT_EQ(tied.decoder->embedding.site, tied.decoder->lm_head.site);
+  EXPECT_TRUE(find_target(load("phi").targets, "lm_head").ranges[0].whole->bias);
+  EXPECT_FALSE(find_target(tied.targets, "model.layers.0.self_attn.o_proj").ranges[0].whole);
+}
+
+TEST(AdapterTargets, HaveNoPlacesForDerivedMatricesAndVectors) {
   const AdapterTargets targets = load("deepseek_v3").targets;
   for (const auto& [name, kind] :
-       {std::pair("model.embed_tokens", AdapterModuleKind::kEmbedding),
-        std::pair("model.layers.0.self_attn.kv_b_proj", AdapterModuleKind::kDerived),
+       {std::pair("model.layers.0.self_attn.kv_b_proj", AdapterModuleKind::kDerived),
         std::pair("model.layers.0.input_layernorm", AdapterModuleKind::kVector)}) {
     const AdapterTarget target = find_target(targets, name);
     ASSERT_NE(target.module, nullptr) << name;

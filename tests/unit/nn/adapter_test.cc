@@ -46,8 +46,9 @@ class RowsWithAdapters {
   RowsWithAdapters(std::vector<AdapterUse> uses, int64_t num_rows)
       : uses_(std::move(uses)),
         groups_(uses_.size()),
-        experts_(uses_.size()),
-        rows_{uses_, groups_, 0, num_rows, experts_} {}
+        expert_groups_(uses_.size()),
+        embedding_groups_(uses_.size()),
+        rows_{uses_, groups_, expert_groups_, embedding_groups_, 0, num_rows} {}
   OpRunner run() const {
     OpRunner run = runner();
     return {run.table, run.ctx, &rows_};
@@ -57,7 +58,8 @@ class RowsWithAdapters {
  private:
   std::vector<AdapterUse> uses_;
   std::vector<LowRankGroup> groups_;
-  std::vector<LowRankExpertsGroup> experts_;
+  std::vector<LowRankExpertsGroup> expert_groups_;
+  std::vector<EmbeddingGroup> embedding_groups_;
   AdapterRows rows_;
 };
 
@@ -114,6 +116,78 @@ TEST(AdapterRows, AreCheckedAgainstTheRowsOfTheLayer) {
   EXPECT_THROW(apply(rows.run(), linear, out.view, x.view), Error);
   linear.site = -1;  // no adapter can change it
   EXPECT_NO_THROW(apply(rows.run(), linear, out.view, x.view));
+}
+
+std::shared_ptr<const ReplacedMatrix> own_matrix(const Matrix& w) {
+  auto own = std::make_shared<ReplacedMatrix>();
+  own->weight = std::move(pack({&w}).weight);
+  return own;
+}
+
+// Rows of two adapters with matrices of their own, of one without, and of none.
+TEST(AdapterRows, AreMultipliedByTheMatrixThatTheirAdapterHasInstead) {
+  constexpr int64_t kRows = 9;
+  const std::array<Matrix, 3> w = {Matrix(3, 4, 1), Matrix(3, 4, 2), Matrix(3, 4, 3)};
+  const Matrix x(kRows, 4, 4);
+  const Matrix residual(kRows, 3, 5);
+  Linear linear = pack({&w[0]});
+  linear.site = 2;
+  AdapterWeights first = adapter_at(2, rank_one({1, 0, 0, 0}, {1, 1, 1}, 1.0F));
+  first.matrices[2] = own_matrix(w[1]);
+  AdapterWeights second;
+  second.matrices[2] = own_matrix(w[2]);
+  const AdapterWeights other = adapter_at(1, rank_one({1, 1, 1, 1}, {1, 1, 1}, 1.0F));
+  const std::vector<int32_t> of_first = {1, 2, 6};
+  const std::vector<int32_t> of_second = {3, 8};
+  const std::vector<int32_t> of_other = {4, 7};
+  const RowsWithAdapters rows({{&first, of_first}, {&second, of_second}, {&other, of_other}}, kRows);
+  Matrix out(kRows, 3, 6);
+  apply(rows.run(), linear, out.view, x.view, residual.view);
+  const std::array<size_t, kRows> matrix_of = {0, 1, 1, 2, 0, 0, 1, 0, 2};
+  for (int64_t r = 0; r < kRows; ++r) {
+    const size_t own = matrix_of[static_cast<size_t>(r)];
+    for (int64_t n = 0; n < 3; ++n) {
+      const double change = own == 1 ? x.at(r, 0) : 0.0;
+      EXPECT_NEAR(out.at(r, n), dot(x, r, w[own], n) + residual.at(r, n) + change, 1e-5) << r;
+    }
+  }
+  // Parts of the rows have the same bits.
+  Matrix parts(kRows, 3, 7);
+  for (int64_t begin = 0; begin < kRows; begin += 4) {
+    const int64_t end = std::min(kRows, begin + 4);
+    const RunnerOfRows part(rows.run(), begin, end);
+    apply(part.get(), linear, row_slice(parts.view, begin, end), row_slice(x.view, begin, end),
+          row_slice(residual.view, begin, end));
+  }
+  EXPECT_EQ(parts.values, out.values);
+}
+
+TEST(AdapterRows, HaveTheEmbeddingsOfTheirAdapter) {
+  const Matrix table(5, 3, 1);
+  const Matrix other(5, 3, 2);
+  Embedding embedding{.table = table.view, .owned = {}, .site = 4};
+  AdapterWeights low_rank;
+  auto change = std::make_unique<EmbeddingChange>();
+  *change = {.vocab_size = 5, .size = 3, .rank = 1, .scale = 2.0F};
+  change->a = vector_of({1, 2, 3, 4, 5});
+  change->b = vector_of({1, 10, 100});
+  low_rank.embeddings[4] = std::move(change);
+  AdapterWeights replaced;
+  replaced.tables[4] = own_matrix(other);
+  const std::vector<int32_t> of_low_rank = {1, 3};
+  const std::vector<int32_t> of_replaced = {2};
+  const RowsWithAdapters rows({{&low_rank, of_low_rank}, {&replaced, of_replaced}}, 5);
+  const std::vector<int32_t> ids = {4, 3, 2, 0, 2};
+  Matrix out(5, 3, 3);
+  apply(rows.run(), embedding, out.view, ids);
+  const std::array<float, 3> b = {1, 10, 100};
+  for (int64_t n = 0; n < 3; ++n) {
+    EXPECT_EQ(out.at(0, n), table.at(4, n));
+    EXPECT_FLOAT_EQ(out.at(1, n), table.at(3, n) + 2 * 4 * b[static_cast<size_t>(n)]);
+    EXPECT_EQ(out.at(2, n), other.at(2, n));
+    EXPECT_FLOAT_EQ(out.at(3, n), table.at(0, n) + 2 * 1 * b[static_cast<size_t>(n)]);
+    EXPECT_EQ(out.at(4, n), table.at(2, n));
+  }
 }
 
 // The activation of a gated matrix comes after the change, also if the product applies it.

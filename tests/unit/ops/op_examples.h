@@ -280,6 +280,42 @@ inline std::vector<Fault<ops::AddLowRankExperts>> faults(Type<ops::AddLowRankExp
           {"ascend within", [](auto& op) { op.first_row = 5; }}};
 }
 
+// ----- embedding_change.h
+
+// Rank 2 on an embedding [10, 4].
+inline const EmbeddingChange& embedding_change() {
+  static const EmbeddingChange change = [] {
+    EmbeddingChange made{.vocab_size = 10, .size = 4, .rank = 2};
+    made.a = Buffer(20 * sizeof(float));
+    made.b = Buffer(8 * sizeof(float));
+    return made;
+  }();
+  return change;
+}
+template <size_t N>
+std::span<const EmbeddingGroup> embedding_groups(const int32_t (&rows)[N]) {
+  static std::list<std::array<EmbeddingGroup, 1>> kept;
+  return kept.emplace_back(std::array<EmbeddingGroup, 1>{{{&embedding_change(), ids(rows)}}});
+}
+inline ops::AddEmbeddingChanges example(Type<ops::AddEmbeddingChanges> /*op*/) {
+  return {.out = floats({2, 4}), .ids = ids({0, 9}), .groups = embedding_groups({4, 5}), .first_row = 4};
+}
+inline std::vector<Fault<ops::AddEmbeddingChanges>> faults(Type<ops::AddEmbeddingChanges> /*op*/) {
+  return {{"10 of 10",
+           [](auto& op) {
+             op.ids = ids({0, 10});
+           }},
+          {"out [3, 4]",
+           [](auto& op) {
+             op.out = floats({3, 4});
+           }},
+          {"out [2, 5]",
+           [](auto& op) {
+             op.out = floats({2, 5});
+           }},
+          {"ascend", [](auto& op) { op.first_row = 5; }}};
+}
+
 // ----- rows.h
 
 inline ops::RmsNorm example(Type<ops::RmsNorm> /*op*/) {

@@ -1,0 +1,36 @@
+// Reads the values of an adapter's tensors. Used by one thread, for the time of a load.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "lora/adapter_file.h"
+#include "lora/problems.h"
+#include "tensor/dtype.h"
+#include "tensor/tensor.h"
+
+namespace quire::lora {
+
+class TensorValues {
+ public:
+  // Throws Error if the file is not the one whose header was read.
+  TensorValues(const AdapterFile& file, Problems& problems) : reader_(file), problems_(problems) {}
+
+  // out = the tensor as `dtype`, either its own type or float32. Adds to the problems a value that is not
+  // finite.
+  void read(const TensorInfo& tensor, DType dtype, std::byte* out);
+  // The same, valid until the next call.
+  const std::byte* read(const TensorInfo& tensor, DType dtype);
+  // The transposed matrix.
+  Buffer read_transposed(const TensorInfo& tensor, DType dtype);
+
+ private:
+  TensorReader reader_;
+  Problems& problems_;
+  // Memory for one tensor, kept from one to the next.
+  std::vector<std::byte> raw_;
+  std::vector<std::byte> converted_;
+};
+
+}  // namespace quire::lora

@@ -1,0 +1,44 @@
+#include "nn/matrix_runs.h"
+
+#include <algorithm>
+
+namespace quire {
+
+MatrixRuns::MatrixRuns(const AdapterRows* rows, MatricesBySite AdapterWeights::*matrices, int32_t site,
+                       int64_t num_rows)
+    : rows_(rows), matrices_(matrices), site_(site) {
+  if (rows == nullptr || site < 0) return;
+  check_rows(*rows, num_rows);
+  any_ = std::ranges::any_of(rows->uses, [this](const AdapterUse& use) { return matrix_of(use) != nullptr; });
+}
+
+const ReplacedMatrix* MatrixRuns::matrix_of(const AdapterUse& use) const {
+  const MatricesBySite& all = use.adapter->*matrices_;
+  const auto found = all.find(site_);
+  return found == all.end() ? nullptr : found->second.get();
+}
+
+bool MatrixRuns::next(MatrixRun& run) const {
+  const int64_t first = rows_->first_row + run.end;
+  const int64_t last = rows_->first_row + rows_->num_rows;
+  if (first == last) return false;
+  int64_t end = last;  // end of a run with the model's matrix
+  run = {.begin = run.end, .end = 0, .own = nullptr};
+  for (const AdapterUse& use : rows_->uses) {
+    const ReplacedMatrix* own = matrix_of(use);
+    if (own == nullptr) continue;
+    auto row = std::ranges::lower_bound(use.rows, first);
+    if (row == use.rows.end()) continue;
+    if (*row > first) {
+      end = std::min<int64_t>(end, *row);
+      continue;
+    }
+    run.own = own;
+    for (end = first; row != use.rows.end() && *row == end && end < last; ++row) ++end;
+    break;
+  }
+  run.end = end - rows_->first_row;
+  return true;
+}
+
+}  // namespace quire
