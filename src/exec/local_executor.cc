@@ -105,7 +105,8 @@ const StepResult& LocalExecutor::finish() {
   write_staged_blocks();
   if (!plan_->scheduled.empty()) {
     if (text_pooler_) {
-      text_pooler_->take(context_, pool_, *stream_, *plan_, builder_.pooled_parts(), sequences_, result_);
+      text_pooler_->take(context_, pool_, *stream_, *plan_, builder_.pooled_parts(), sequences_, adapters_,
+                         result_);
     }
     // Rows past the first ones, of prompts whose log-probabilities are wanted, are computed after the rows
     // before them have been sampled, and waited for.

@@ -82,7 +82,8 @@ void TextPooler::submit_copy(const TensorView& hidden, DeviceStream& stream) {
 }
 
 void TextPooler::take(const OpContext& ctx, ThreadPool& pool, DeviceStream& stream, const StepPlan& plan,
-                      std::span<const PooledPart> parts, SequenceStore& sequences, StepResult& result) {
+                      std::span<const PooledPart> parts, SequenceStore& sequences, StepAdapters& adapters,
+                      StepResult& result) {
   ended_.clear();
   for (const PooledPart& part : parts) {
     if (part.last) ended_.push_back(part);
@@ -99,7 +100,7 @@ void TextPooler::take(const OpContext& ctx, ThreadPool& pool, DeviceStream& stre
   const std::span<const PooledPart> ended(ended_);
   for (size_t i = 0; i < ended.size(); i += kVectorsAtOnce)
     finish(ctx, stream, plan, ended.subspan(i, std::min<size_t>(kVectorsAtOnce, ended.size() - i)), sequences,
-           result);
+           adapters, result);
 }
 
 void TextPooler::add_rows(const PooledPart& part, SequenceRecord& record) const {
@@ -117,7 +118,8 @@ void TextPooler::add_rows(const PooledPart& part, SequenceRecord& record) const 
 }
 
 void TextPooler::finish(const OpContext& ctx, DeviceStream& stream, const StepPlan& plan,
-                        std::span<const PooledPart> ended, SequenceStore& sequences, StepResult& result) {
+                        std::span<const PooledPart> ended, SequenceStore& sequences, StepAdapters& adapters,
+                        StepResult& result) {
   const auto count = static_cast<int64_t>(ended.size());
   const Shape shape{count, pooler_.widest()};
   const size_t bytes = static_cast<size_t>(shape.numel()) * sizeof(float);
@@ -138,7 +140,9 @@ void TextPooler::finish(const OpContext& ctx, DeviceStream& stream, const StepPl
     }
   }
   vectors_.copy_to_device(stream, bytes);
-  TensorView out = apply(OpRunner{ops_, ctx}, pooler_, x, other);
+  last_rows_.clear();
+  for (const PooledPart& part : ended) last_rows_.push_back(part.first_row + part.end - part.begin - 1);
+  TensorView out = apply(OpRunner{ops_, ctx, adapters.select(last_rows_)}, pooler_, x, other);
   vectors_.copy_to_host(stream, 2 * bytes);
   stream.synchronize(stream.record());
   out.data = vectors_.host() + (out.as<std::byte>() - vectors_.device());

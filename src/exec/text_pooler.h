@@ -12,6 +12,7 @@
 #include "device/mirrored_buffer.h"
 #include "exec/batch_builder.h"
 #include "exec/sequence_store.h"
+#include "exec/step_adapters.h"
 #include "models/model.h"
 #include "ops/op_table.h"
 
@@ -24,17 +25,20 @@ class TextPooler {
 
   // Copies the result of Model::forward() to memory of the host, where take() adds it up.
   void submit_copy(const TensorView& hidden, DeviceStream& stream);
-  // parts: of the batch whose hidden states have been copied. Appends the vectors of prompts that end in this
-  // step, or failures if a vector has NaN or infinity. Waits for the layers that follow the pooling.
+  // parts: of the batch whose hidden states have been copied; adapters: of its rows. Appends the vectors of
+  // prompts that end in this step, or failures if a vector has NaN or infinity. Waits for the layers that
+  // follow the pooling.
   void take(const OpContext& ctx, ThreadPool& pool, DeviceStream& stream, const StepPlan& plan,
-            std::span<const PooledPart> parts, SequenceStore& sequences, StepResult& result);
+            std::span<const PooledPart> parts, SequenceStore& sequences, StepAdapters& adapters,
+            StepResult& result);
 
   static int64_t workspace_bytes(const Model& model);
 
  private:
   void add_rows(const PooledPart& part, SequenceRecord& record) const;
   void finish(const OpContext& ctx, DeviceStream& stream, const StepPlan& plan,
-              std::span<const PooledPart> ended, SequenceStore& sequences, StepResult& result);
+              std::span<const PooledPart> ended, SequenceStore& sequences, StepAdapters& adapters,
+              StepResult& result);
 
   const Pooler& pooler_;
   const OpTable& ops_;
@@ -42,6 +46,7 @@ class TextPooler {
   TensorView hidden_;       // hidden states of the step, in memory of the host
   MirroredBuffer vectors_;  // two of [kVectorsAtOnce, widest()]
   std::vector<PooledPart> ended_;
+  std::vector<int32_t> last_rows_;  // rows of the step that end the vectors of one call of finish()
 };
 
 // Applies a request's parameters to the output of the pooler's layers, in place: fewer dimensions,
