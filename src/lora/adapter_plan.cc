@@ -251,9 +251,9 @@ class Planner {
   bool is_target(const std::string& name) {
     if (targets_ == nullptr || modules_.contains(name)) return true;
     const AdapterTarget target = find_target(*targets_, name);
-    if (target.module != nullptr && !target.ranges.empty()) return true;
     const bool has_matrix = target.module != nullptr && (target.module->kind == AdapterModuleKind::kMatrix ||
                                                          target.module->kind == AdapterModuleKind::kStacked);
+    if (has_matrix && !target.ranges.empty()) return true;
     if (!refused_.insert(name).second) return false;
     if (target.module == nullptr) {
       fail(name, cat("this model (", targets_->architecture, ") has no such module"));

@@ -35,10 +35,9 @@
 namespace quire {
 
 // All ops. Profiling, shape checks, the tables and the tests are templates over this list.
-using AllOps =
-    ConcatOps<ops::LinearOps, ops::LowRankOps, ops::LowRankExpertOps, ops::RowOps, ops::AttentionOps,
-              ops::ExpertOps, ops::RecurrentOps, ops::CompressedKeyOps, ops::StreamOps,
-              ops::EmbeddingChangeOps>::List;
+using AllOps = ConcatOps<ops::LinearOps, ops::LowRankOps, ops::LowRankExpertOps, ops::RowOps,
+                         ops::AttentionOps, ops::ExpertOps, ops::RecurrentOps, ops::CompressedKeyOps,
+                         ops::StreamOps, ops::EmbeddingChangeOps>::List;
 
 // Version of all packed layouts and of their rounding; raised with every change. Files of packed weights are
 // valid for one version only.

@@ -2,6 +2,7 @@
 // same bits in any call.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>

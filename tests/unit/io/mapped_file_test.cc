@@ -86,10 +86,10 @@ TEST(MappedFileDeathTest, LeavesOtherBusErrorsAlone) {
   const auto path = dir.write("weights", std::string(8 * kPage, '\1'));
   const MappedFile file(path);
   const auto other = dir.write("other", std::string(8 * kPage, '\1'));
-  // Address sanitizer reports the signal and exits.
+  // Sanitizers report the signal and exit.
   const auto ends_by_signal = [](int status) {
-    return test::kAddressSanitizer ? WIFEXITED(status) && WEXITSTATUS(status) != 0
-                                   : WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS;
+    return test::kSanitizer ? WIFEXITED(status) && WEXITSTATUS(status) != 0
+                            : WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS;
   };
   EXPECT_EXIT(
       {
@@ -99,7 +99,7 @@ TEST(MappedFileDeathTest, LeavesOtherBusErrorsAlone) {
         if (::truncate(other.c_str(), 0) != 0) std::exit(1);
         std::exit(bytes[0]);
       },
-      ends_by_signal, test::kAddressSanitizer ? "AddressSanitizer: BUS" : "");
+      ends_by_signal, test::kSanitizer ? "Sanitizer: BUS" : "");
 }
 
 // A reader that waits for the other end of a pipe hangs. This opens the other end then, so that the test

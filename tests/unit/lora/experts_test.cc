@@ -13,10 +13,8 @@ using test::counting;
 using test::load;
 using test::refusal;
 using test::small_model;
-using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr int64_t kExperts = 2;
 constexpr int64_t kOut = 4;  // of both parameters

@@ -96,6 +96,7 @@ int64_t resident_bytes() {
 }
 
 TEST(Memory, WeightsAreResidentOnce) {
+  if (test::kThreadSanitizer) GTEST_SKIP() << "the thread sanitizer has memory for each byte";
   // About 50 MB: a layer of 4 MB eight times, and an embedding and an output matrix of 8 MB each.
   test::EditedCheckpoint big;
   big.config = {{"architectures", {"LlamaForCausalLM"}},

@@ -121,7 +121,8 @@ class ExpertAdapters : public testing::TestWithParam<AdaptedExperts::Form> {
     const std::vector<AdapterUse> uses = {{&all_, all_rows_}, {&some_, some_rows_}};
     std::vector<LowRankGroup> groups(uses.size());
     std::vector<LowRankExpertsGroup> expert_groups(uses.size());
-    const AdapterRows rows{uses, groups, 0, kNumRows, expert_groups};
+    const AdapterRows rows{
+        .uses = uses, .groups = groups, .expert_groups = expert_groups, .num_rows = kNumRows};
     const OpRunner run{runner().table, runner().ctx, &rows};
     std::vector<float> out;
     for (int64_t begin = 0; begin < kNumRows; begin += step) {

@@ -85,8 +85,7 @@ Value filter_int(Interpreter& interpreter, Arguments& args) {
   if (!a[0].is_string()) return fallback;
   interpreter.heap().step_bytes(a[0].str().size() * kClassCost * 2);
   const int64_t base = integer_or(a[2], 10);
-  if (Value parsed = parse_integer(interpreter.heap(), a[0].str(), base); !parsed.is_missing())
-    return parsed;
+  if (Value parsed = parse_integer(interpreter.heap(), a[0].str(), base); !parsed.is_missing()) return parsed;
   const auto real = parse_float(a[0].str());
   if (!real || !std::isfinite(*real)) return fallback;
   return truncate_float(interpreter.heap(), *real);
