@@ -4,7 +4,7 @@
     bench/lora/run.py MODEL [CASE...] [--quire build/release/quire] [--threads 2] [--rounds 3] [--quantization auto] [--quantization int8]
 
 MODEL is a checkpoint directory, for example one of Qwen3-0.6B's shape that bench/peers/make_model.py writes. The script makes adapters of
-random weights for it. Each case runs `quire bench latency` with and without adapters in turn, and prints the medians of the time per token
+random weights for it. Cases with experts need a model with the names of Qwen3-MoE, and are left out for others. Each case runs `quire bench latency` with and without adapters in turn, and prints the medians of the time per token
 (decoding) or of the time to the first token (prompts), with the ratio base / adapters: 1 = adapters cost nothing. Needs only the standard
 library.
 """
@@ -20,6 +20,8 @@ import subprocess
 import tempfile
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
+# Parameters with the matrices of all experts, by what PEFT calls the wrapper of each.
+EXPERTS = ["experts.base_layer", "experts"]
 ALL = ATTENTION + ["gate_proj", "up_proj", "down_proj"]
 
 # name: (ranks of the adapters, modules, batch size, tokens of prompt and output, whether they are used, goal)
@@ -32,7 +34,14 @@ CASES = {
     "batch-1-all-modules": ([16], ALL, 1, (32, 96), True, None),
     "prompt-of-512": ([16], ATTENTION, 1, (512, 1), True, 0.93),
     "prompt-of-512-all-modules": ([16], ALL, 1, (512, 1), True, None),
+    "experts-one-rank-8": ([8], EXPERTS, 8, (32, 64), True, None),
+    "experts-8-of-rank-8": ([8] * 8, EXPERTS, 8, (32, 64), True, None),
+    "experts-prompt-of-512": ([8], EXPERTS, 1, (512, 1), True, None),
 }
+
+
+def experts_of(config):
+    return config.get("num_experts") or config.get("num_local_experts", 0)
 
 
 def shapes_of(config):
@@ -41,6 +50,8 @@ def shapes_of(config):
     head = config.get("head_dim") or hidden // heads
     kv = config.get("num_key_value_heads", heads) * head
     return {"q_proj": (heads * head, hidden), "k_proj": (kv, hidden), "v_proj": (kv, hidden), "o_proj": (hidden, heads * head),
+            "experts.base_layer": (2 * config.get("moe_intermediate_size", 0), hidden),
+            "experts": (hidden, config.get("moe_intermediate_size", 0)),
             "gate_proj": (inner, hidden), "up_proj": (inner, hidden), "down_proj": (hidden, inner)}
 
 
@@ -58,7 +69,8 @@ def write_adapter(path, config, rank, modules, seed):
         for module in modules:
             out, size = shapes_of(config)[module]
             block = "self_attn" if module in ATTENTION else "mlp"
-            for part, shape in (("A", (rank, size)), ("B", (out, rank))):
+            ranks = rank * (experts_of(config) if module in EXPERTS else 1)
+            for part, shape in (("A", (ranks, size)), ("B", (out, ranks))):
                 length = 2 * shape[0] * shape[1]
                 begin = 2 * rng.randrange(len(pool) // 4)
                 values = (pool[begin:] + pool * (length // len(pool) + 1))[:length]
@@ -70,7 +82,8 @@ def write_adapter(path, config, rank, modules, seed):
     text += b" " * (-len(text) % 8)
     (path / "adapter_model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data))
     (path / "adapter_config.json").write_text(json.dumps(dict(
-        peft_type="LORA", r=rank, lora_alpha=2 * rank, target_modules=modules, task_type="CAUSAL_LM")))
+        peft_type="LORA", r=rank, lora_alpha=2 * rank, target_modules=[m for m in modules if m not in EXPERTS], task_type="CAUSAL_LM",
+        target_parameters=["experts.gate_up_proj", "experts.down_proj"] if modules == EXPERTS else None)))
     return offset
 
 
@@ -119,9 +132,11 @@ def main():
     processor = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
     print(f"{processor}, {args.threads} threads, medians of {args.rounds} interleaved runs, milliseconds")
     print(f"{'case':28} {'weights':8} {'base':>9} {'adapters':>9} {'ratio':>7} {'goal':>6} {'adapters':>12} {'bytes/added time':>13}")
+    has_experts = experts_of(json.loads((args.model / "config.json").read_text())) > 0
+    fitting = [name for name, (_, modules, *_) in CASES.items() if (modules == EXPERTS) == has_experts]
     with tempfile.TemporaryDirectory() as folder:
         for quantization in args.quantization or ["auto", "int8"]:
-            for name in args.cases or CASES:
+            for name in args.cases or fitting:
                 measure(args, name, quantization, pathlib.Path(folder))
 
 

@@ -41,6 +41,17 @@ def test_the_report_for_a_model_has_the_bytes_and_a_digest(adapter, model):
     assert report["without_effect"] == []
 
 
+def test_parameters_with_all_experts_are_shown_with_their_names_and_the_number_of_experts():
+    adapter, model = golden_checkpoint("lora/mixtral-experts"), golden_checkpoint("models/mixtral")
+    run = inspect(adapter, "--model", model)
+    assert run.returncode == 0, run.stderr
+    assert "2 × model.layers.{}.mlp.experts.gate_up_proj: rank 3, scale 2, 24 to 32 features, float32, each of 4 experts\n" in run.stdout
+    report = json.loads(inspect(adapter, "--json").stdout)
+    assert {group["name"]: group["experts"] for group in report["modules"]} == {
+        "model.layers.{}.mlp.experts": 4, "model.layers.{}.mlp.experts.base_layer": 4, "model.layers.{}.self_attn.q_proj": None,
+        "model.layers.{}.self_attn.v_proj": None}
+
+
 def test_an_adapter_of_another_model_is_refused_with_all_problems(adapter):
     run = inspect(adapter, "--model", golden_checkpoint("models/gpt2"))
     assert run.returncode == 1
