@@ -29,6 +29,7 @@
 #include "ops/recurrent.h"
 #include "ops/rows.h"
 #include "ops/streams.h"
+#include "ops/trained_tokens.h"
 #include "quant/weight_format.h"
 #include "tensor/tensor.h"
 
@@ -37,7 +38,7 @@ namespace quire {
 // All ops. Profiling, shape checks, the tables and the tests are templates over this list.
 using AllOps = ConcatOps<ops::LinearOps, ops::LowRankOps, ops::LowRankExpertOps, ops::RowOps,
                          ops::AttentionOps, ops::ExpertOps, ops::RecurrentOps, ops::CompressedKeyOps,
-                         ops::StreamOps, ops::EmbeddingChangeOps>::List;
+                         ops::StreamOps, ops::EmbeddingChangeOps, ops::TrainedTokenOps>::List;
 
 // Version of all packed layouts and of their rounding; raised with every change. Files of packed weights are
 // valid for one version only.

@@ -316,6 +316,53 @@ inline std::vector<Fault<ops::AddEmbeddingChanges>> faults(Type<ops::AddEmbeddin
           {"ascend", [](auto& op) { op.first_row = 5; }}};
 }
 
+// ----- trained_tokens.h
+
+// Tokens 1 and 3 of an embedding with rows of 4.
+inline const TrainedTokens& trained_tokens() {
+  static const TrainedTokens tokens = [] {
+    TrainedTokens made{.size = 4, .dtype = DType::kF32, .ids = {1, 3}, .values = {}};
+    made.values = Buffer(8 * sizeof(float));
+    return made;
+  }();
+  return tokens;
+}
+template <size_t N>
+std::span<const TrainedTokensGroup> token_groups(const int32_t (&rows)[N]) {
+  static std::list<std::array<TrainedTokensGroup, 1>> kept;
+  return kept.emplace_back(std::array<TrainedTokensGroup, 1>{{{&trained_tokens(), ids(rows)}}});
+}
+inline ops::ReplaceEmbeddings example(Type<ops::ReplaceEmbeddings> /*op*/) {
+  return {.out = floats({2, 4}), .ids = ids({1, 2}), .groups = token_groups({4, 5}), .first_row = 4};
+}
+inline std::vector<Fault<ops::ReplaceEmbeddings>> faults(Type<ops::ReplaceEmbeddings> /*op*/) {
+  return {{"out [3, 4]",
+           [](auto& op) {
+             op.out = floats({3, 4});
+           }},
+          {"out [2, 5]",
+           [](auto& op) {
+             op.out = floats({2, 5});
+           }},
+          {"ascend", [](auto& op) { op.first_row = 5; }}};
+}
+inline ops::ReplaceOutputs example(Type<ops::ReplaceOutputs> /*op*/) {
+  return {.out = floats({2, 5}), .x = floats({2, 4}), .groups = token_groups({4, 5}), .first_row = 4};
+}
+inline std::vector<Fault<ops::ReplaceOutputs>> faults(Type<ops::ReplaceOutputs> /*op*/) {
+  return {{"x [2, 3]",
+           [](auto& op) {
+             op.x = floats({2, 3});
+           }},
+          {"columns of out",
+           [](auto& op) {
+             op.out = floats({2, 3});
+           }},
+          {"ascend", [](auto& op) {
+             op.groups = token_groups({5, 4});
+           }}};
+}
+
 // ----- rows.h
 
 inline ops::RmsNorm example(Type<ops::RmsNorm> /*op*/) {
