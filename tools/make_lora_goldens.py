@@ -34,6 +34,7 @@ SEEDS = 200
 MIN_CHANGE = 0.1
 DTYPES = {torch.float32: "F32", torch.float16: "F16", torch.bfloat16: "BF16"}
 
+TOKENS = [90, 3, 17, 41, 8, 65, 23, 77, 50, 12, 31, 84]
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 
 EXPERTS = ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"]
@@ -70,6 +71,15 @@ ADAPTERS = {
     # Embeddings that PEFT saves next to adapters on them, with other values than the base's.
     "llama-copied-embedding": ("llama", dict(r=4, lora_alpha=8, target_modules=["embed_tokens"]), "float32"),
     "llama-untied-copied": ("llama-untied", dict(r=4, lora_alpha=8, target_modules=["lm_head"]), "float32"),
+    # Trained biases of the base.
+    "qwen2-all-biases": ("qwen2", dict(r=4, lora_alpha=8, target_modules=["q_proj", "o_proj"], bias="all"), "float32"),
+    "phi-trained-biases": ("phi", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "fc1"], bias="lora_only"), "bfloat16"),
+    "gpt2-trained-biases": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc"], bias="lora_only", fan_in_fan_out=True), "float32"),
+    "gpt_neox-trained-biases": ("gpt_neox", dict(r=4, lora_alpha=8, target_modules=["query_key_value", "dense"], bias="lora_only"), "float32"),
+    # Trained tokens, in another order than their numbers.
+    "llama-tokens": ("llama", dict(r=4, lora_alpha=8, target_modules=["q_proj"], trainable_token_indices=TOKENS), "float32"),
+    "llama-untied-tokens": ("llama-untied", dict(r=4, lora_alpha=8, target_modules=["q_proj"], trainable_token_indices={"embed_tokens": TOKENS}), "bfloat16"),
+    "gemma3-tokens": ("gemma3", dict(r=4, lora_alpha=8, target_modules=["v_proj"], trainable_token_indices=TOKENS), "float32"),
     # Fused, split, interleaved and transposed projections.
     "phi3-fused": ("phi3", dict(r=4, lora_alpha=8, target_modules=["qkv_proj", "gate_up_proj", "down_proj"]), "float32"),
     "gpt2-transposed": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc", "c_proj"], fan_in_fan_out=True), "float32"),
@@ -206,7 +216,7 @@ def make_adapter(path, model_name, arguments, dtype, form=None, changes=None):
         written = json.loads((folder / "empty" / "adapter_config.json").read_text()) | dict(base_model_name_or_path=model_name) | (changes or {})
         # Sets have no order.
         for key, value in written.items():
-            if isinstance(value, list):
+            if isinstance(value, list) and key != "trainable_token_indices":
                 written[key] = sorted(value)
         (path / "adapter_config.json").write_text(json.dumps(written, indent=1) + "\n")
         for seed in range(SEEDS):

@@ -37,6 +37,7 @@ ADAPTERS = {
     # PEFT saves `classifier` and `score` of models for SEQ_CLS.
     "bert-classifier": ("bert-classifier", dict(SCORES, r=4, lora_alpha=8, target_modules=["query", "value", "intermediate.dense"]), "float32"),
     "bert-classifier-bfloat16": ("bert-classifier", dict(SCORES, r=2, lora_alpha=4, target_modules=["key"]), "bfloat16"),
+    "bert-classifier-biases": ("bert-classifier", dict(SCORES, r=2, lora_alpha=4, target_modules=["query", "value"], bias="lora_only"), "float32"),
     "xlm-roberta-reranker": ("xlm-roberta-reranker", dict(SCORES, r=4, lora_alpha=8, target_modules=["query", "value"]), "float32"),
     "distilbert-classifier": ("distilbert-classifier", dict(
         SCORES, r=4, lora_alpha=8, target_modules=["q_lin", "lin1"], modules_to_save=["pre_classifier"]), "float32"),

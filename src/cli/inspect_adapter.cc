@@ -30,7 +30,12 @@ std::string short_text(float value) {
 }
 
 std::string change_text(const AdapterModulesReport& m) {
-  return m.rank == 0 ? "replaced" : cat("rank ", m.rank, ", scale ", short_text(m.scale));
+  const std::string shape = cat(m.in_features, " to ", m.out_features, " features");
+  if (m.change == "replaced") return cat("replaced, ", shape);
+  if (m.change == "bias") return cat("trained bias, ", m.out_features, " features");
+  if (m.change == "tokens")
+    return cat(counted(m.in_features, "trained token"), ", ", m.out_features, " features");
+  return cat("rank ", m.rank, ", scale ", short_text(m.scale), ", ", shape);
 }
 
 }  // namespace
@@ -46,10 +51,9 @@ void print_adapter(const AdapterReport& r) {
   if (!r.digest.empty()) line("digest", r.digest);
   for (const AdapterModulesReport& m : r.modules) {
     line(&m == r.modules.data() ? "modules" : "",
-         cat(m.modules, " × ", escape_log_text(m.name), ": ", change_text(m), ", ", m.in_features, " to ",
-             m.out_features, " features, ", m.dtype,
+         cat(m.modules, " × ", escape_log_text(m.name), ": ", change_text(m), ", ", m.dtype,
              m.experts > 0 ? cat(", each of ", counted(m.experts, "expert")) : "",
-             m.bias ? ", with biases" : ""));
+             m.bias && m.change != "bias" ? ", with biases" : ""));
   }
   constexpr size_t kShown = 10;
   const size_t shown = std::min(kShown, r.without_effect.size());
@@ -62,7 +66,7 @@ void print_adapter_json(const AdapterReport& r) {
   for (const AdapterModulesReport& m : r.modules) {
     modules.push_back({{"name", m.name},
                        {"modules", m.modules},
-                       {"replaced", m.rank == 0},
+                       {"change", m.change},
                        {"rank", m.rank},
                        {"experts", m.experts > 0 ? ordered_json(m.experts) : ordered_json(nullptr)},
                        {"scale", m.scale},

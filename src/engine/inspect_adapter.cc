@@ -18,11 +18,13 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<AdapterModulesReport> grouped(const std::vector<lora::AdapterModuleInfo>& modules) {
-  using Key = std::tuple<std::string, int64_t, int64_t, float, int64_t, int64_t, std::string, bool>;
+  using Key =
+      std::tuple<std::string, std::string, int64_t, int64_t, float, int64_t, int64_t, std::string, bool>;
   std::map<Key, size_t> index;
   std::vector<AdapterModulesReport> groups;
   for (const lora::AdapterModuleInfo& module : modules) {
     const AdapterModulesReport group{.name = module.pattern,
+                                     .change = module.change,
                                      .rank = module.rank,
                                      .experts = module.experts,
                                      .scale = module.scale,
@@ -31,8 +33,8 @@ std::vector<AdapterModulesReport> grouped(const std::vector<lora::AdapterModuleI
                                      .dtype = module.dtype,
                                      .bias = module.bias};
     const auto [at, added] =
-        index.try_emplace(Key(group.name, group.rank, group.experts, group.scale, group.in_features,
-                              group.out_features, group.dtype, group.bias),
+        index.try_emplace(Key(group.name, group.change, group.rank, group.experts, group.scale,
+                              group.in_features, group.out_features, group.dtype, group.bias),
                           groups.size());
     if (added) groups.push_back(group);
     ++groups[at->second].modules;

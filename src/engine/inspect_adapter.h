@@ -13,7 +13,8 @@ namespace quire {
 struct AdapterModulesReport {
   std::string name;  // with {} for the numbers: "model.layers.{}.self_attn.q_proj"
   int64_t modules = 0;
-  int64_t rank = 0;     // 0 = the adapter replaces the modules
+  std::string change;  // as in lora::AdapterModuleInfo
+  int64_t rank = 0;
   int64_t experts = 0;  // > 0: each is a parameter with the matrices of this many experts
   float scale = 1.0F;
   int64_t in_features = 0;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "models/adapter_targets.h"
+#include "models/base_biases.h"
 #include "models/pooling_files.h"
 #include "nn/adapter.h"
 
@@ -15,8 +16,10 @@ Result<InspectedAdapter> inspect_adapter(const lora::AdapterSource& source, cons
     if (!examined.ok()) return examined.failure();
     return InspectedAdapter{std::move(*examined), ""};
   }
-  auto loaded = lora::load_adapter(source, adapter_targets(*base, read_spec(*base, runner)), limits,
-                                   {.dtype = std::nullopt, .checkpoint = base});
+  const ModelSpec spec = read_spec(*base, runner);
+  const auto biases = [&](std::span<const int32_t> sites) { return read_site_biases(*base, spec, sites); };
+  auto loaded = lora::load_adapter(source, adapter_targets(*base, spec), limits,
+                                   {.dtype = std::nullopt, .checkpoint = base, .biases = biases});
   if (!loaded.ok()) return loaded.failure();
   return InspectedAdapter{std::move(loaded->info), digest_of(*loaded->adapter)};
 }

@@ -12,6 +12,7 @@
 #include "exec/kernel_tuner.h"
 #include "io/quantized/quantized_checkpoint.h"
 #include "models/adapter_targets.h"
+#include "models/base_biases.h"
 #include "quant/codec.h"
 
 namespace quire {
@@ -163,9 +164,16 @@ Result<lora::AdapterInfo> LocalRuntime::examine_adapter(const lora::AdapterSourc
 
 Result<LocalRuntime::ReadAdapter> LocalRuntime::read_adapter(const lora::AdapterSource& source,
                                                              const lora::AdapterLimits& limits) {
-  Result<lora::LoadedAdapter> loaded = lora::load_adapter(
-      source, targets_of_adapters(), limits,
-      {.ops = &device_->ops(), .dtype = dtype_, .checkpoint = checkpoint_.get(), .reading = &reading_});
+  Result<lora::LoadedAdapter> loaded =
+      lora::load_adapter(source, targets_of_adapters(), limits,
+                         {.ops = &device_->ops(),
+                          .dtype = dtype_,
+                          .checkpoint = checkpoint_.get(),
+                          .reading = &reading_,
+                          .biases = [this](std::span<const int32_t> sites) {
+                            const std::lock_guard lock(reading_);
+                            return read_site_biases(*checkpoint_, spec(), sites);
+                          }});
   if (!loaded.ok()) return loaded.failure();
   std::string digest = digest_of(*loaded->adapter);
   return ReadAdapter{std::move(loaded->adapter), std::move(digest), std::move(loaded->info)};

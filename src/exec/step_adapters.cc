@@ -26,10 +26,12 @@ void RowAdapters::assign(std::span<const AdapterRef* const> adapters) {
   groups_.resize(uses_.size());
   expert_groups_.resize(uses_.size());
   embedding_groups_.resize(uses_.size());
+  token_groups_.resize(uses_.size());
   view_ = {.uses = uses_,
            .groups = groups_,
            .expert_groups = expert_groups_,
            .embedding_groups = embedding_groups_,
+           .token_groups = token_groups_,
            .first_row = 0,
            .num_rows = static_cast<int64_t>(adapters.size())};
 }

@@ -26,6 +26,7 @@ class RowAdapters {
   std::vector<LowRankGroup> groups_;
   std::vector<LowRankExpertsGroup> expert_groups_;
   std::vector<EmbeddingGroup> embedding_groups_;
+  std::vector<TrainedTokensGroup> token_groups_;
   AdapterRows view_;
 };
 

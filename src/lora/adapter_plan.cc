@@ -41,8 +41,6 @@ std::string_view refusal_of(TensorRole role) {
   switch (role) {
     case TensorRole::kMagnitude:
       return "DoRA is not supported";
-    case TensorRole::kTrainedTokens:
-      return "trained tokens are not supported yet";
     default:
       return "is not a tensor of a LoRA adapter";
   }
@@ -79,7 +77,8 @@ class Planner {
       : targets_(targets),
         max_rank_(max_rank),
         embeddings_(targets, plan_.problems),
-        saved_(targets, plan_.problems) {
+        saved_(targets, plan_.problems),
+        tokens_(targets, plan_.problems) {
     plan_.config = parse_peft_config(file.config, "adapter_config.json", plan_.problems);
     for (const TensorInfo& tensor : file.tensors) add(tensor);
   }
@@ -105,6 +104,8 @@ class Planner {
           return scale_of(name, name, a.shape[0], cat(part, " is ", a.shape_text()));
         });
     plan_.saved = saved_.plan(config);
+    plan_.biases = saved_.plan_biases();
+    plan_.tokens = tokens_.plan(config);
     for (const auto& [name, tensors] : modules_) {
       if (!is_complete(name, tensors)) continue;
       PlannedModule module{.name = name, .a = *tensors.a, .b = *tensors.b};
@@ -117,7 +118,8 @@ class Planner {
       if (targets_ == nullptr || resolve(module)) plan_.modules.push_back(std::move(module));
     }
     orient_square_experts();
-    if (plan_.modules.empty() && plan_.embeddings.empty() && plan_.saved.empty() && plan_.problems.empty())
+    find_tokens_with_other_changes();
+    if (plan_.empty() && plan_.problems.empty())
       plan_.problems.add(targets_ == nullptr ? "the file has no LoRA tensors"
                                              : "no tensor has an effect on this model");
     find_selected_without_tensors();
@@ -136,7 +138,7 @@ class Planner {
       plan_.without_effect.push_back(tensor.name);
       return;
     }
-    if (embeddings_.take(tensor, name) || saved_.take(tensor, name)) return;
+    if (embeddings_.take(tensor, name) || saved_.take(tensor, name) || tokens_.take(tensor, name)) return;
     ModuleTensors* module = nullptr;
     if (name.role == TensorRole::kA || name.role == TensorRole::kB || name.role == TensorRole::kBBias) {
       module = find_module(name);
@@ -241,6 +243,20 @@ class Planner {
     if (!missing.empty())
       plan_.warnings.push_back(
           cat("target_parameters lists parameters of which the file has no tensors: ", join(missing, ", ")));
+  }
+
+  // Which of the changes would come first is not known.
+  void find_tokens_with_other_changes() {
+    for (const PlannedTokens& tokens : plan_.tokens) {
+      const auto same = [&](const auto& other) {
+        return other.name == tokens.name || (tokens.site >= 0 && other.site == tokens.site);
+      };
+      const bool low_rank = std::ranges::any_of(plan_.modules, [&](const PlannedModule& module) {
+        return !module.ranges.empty() && tokens.output && module.ranges.front().site == tokens.site;
+      });
+      if (low_rank || std::ranges::any_of(plan_.embeddings, same) || std::ranges::any_of(plan_.saved, same))
+        fail(tokens.name, "has trained tokens and another change, which are not supported together");
+    }
   }
 
   bool is_without_effect(std::string_view module) const {
@@ -357,6 +373,7 @@ class Planner {
   AdapterPlan plan_;
   EmbeddingPlanner embeddings_;
   SavedPlanner saved_;
+  TokenPlanner tokens_;
   std::map<std::string, ModuleTensors> modules_;
   // Modules whose parameters have adapters, by the negative number of "base_layer" in their names.
   std::map<std::string, std::map<int32_t, ModuleTensors>> wrappers_;

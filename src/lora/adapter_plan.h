@@ -12,6 +12,7 @@
 #include "lora/peft_config.h"
 #include "lora/problems.h"
 #include "lora/saved_plan.h"
+#include "lora/token_plan.h"
 #include "nn/adapter_targets.h"
 #include "tensor/dtype.h"
 
@@ -39,10 +40,17 @@ struct AdapterPlan {
   std::vector<PlannedModule> modules;  // by name
   std::vector<PlannedEmbedding> embeddings;
   std::vector<PlannedMatrix> saved;
+  std::vector<PlannedBias> biases;
+  std::vector<PlannedTokens> tokens;
   // Tensors of modules that exist and that quire does not run, by name.
   std::vector<std::string> without_effect;
   std::vector<std::string> warnings;
   Problems problems;
+
+  // Whether nothing changes.
+  bool empty() const {
+    return modules.empty() && embeddings.empty() && saved.empty() && biases.empty() && tokens.empty();
+  }
 };
 
 // targets: null = without a model, for what the files alone tell. max_rank: 0 = no limit. Throws Error if the

@@ -1,14 +1,18 @@
 #include "lora/load_adapter.h"
 
 #include <algorithm>
+#include <cstring>
+#include <iterator>
 #include <map>
 #include <new>
+#include <set>
 #include <system_error>
 #include <utility>
 
 #include "base/strings.h"
 #include "lora/adapter_file.h"
 #include "lora/adapter_plan.h"
+#include "lora/load_biases.h"
 #include "lora/stacked_experts.h"
 #include "lora/tensor_values.h"
 
@@ -62,6 +66,32 @@ Examined examine(const AdapterSource& source, const AdapterTargets* targets, con
   return out;
 }
 
+// Adds the trained biases to the description.
+void describe_biases(const Examined& found, AdapterInfo& info) {
+  std::set<int32_t> counted;
+  for (const SitePlan& site : found.sites) {
+    if (site.has_bias) counted.insert(site.site);
+  }
+  for (const PlannedBias& bias : found.plan.biases) {
+    if (bias.ranges.empty()) info.bytes += static_cast<int64_t>(bias.bias.bytes);
+    for (const AdapterRange& range : bias.ranges) {
+      if (counted.insert(range.site).second)
+        info.bytes += range.site_rows * static_cast<int64_t>(sizeof(float));
+    }
+    const auto own = std::ranges::find(info.modules, bias.name, &AdapterModuleInfo::name);
+    if (own != info.modules.end()) {
+      own->bias = true;
+      continue;
+    }
+    info.modules.push_back({.name = bias.name,
+                            .pattern = without_numbers(bias.name),
+                            .change = "bias",
+                            .out = bias.bias.shape[0],
+                            .dtype = std::string(dtype_name(bias.bias.dtype)),
+                            .bias = true});
+  }
+}
+
 AdapterInfo describe(const Examined& found) {
   const AdapterPlan& plan = found.plan;
   AdapterInfo info{.identity = found.file.identity,
@@ -95,11 +125,22 @@ AdapterInfo describe(const Examined& found) {
     info.bytes += saved.bytes();
     info.modules.push_back({.name = saved.name,
                             .pattern = without_numbers(saved.name),
+                            .change = "replaced",
                             .in = saved.weight.shape[1],
                             .out = saved.weight.shape[0],
                             .dtype = std::string(dtype_name(saved.weight.dtype)),
                             .bias = saved.bias.has_value()});
   }
+  for (const PlannedTokens& tokens : plan.tokens) {
+    info.bytes += tokens.bytes();
+    info.modules.push_back({.name = tokens.name,
+                            .pattern = without_numbers(tokens.name),
+                            .change = "tokens",
+                            .in = tokens.values.shape[0],
+                            .out = tokens.values.shape[1],
+                            .dtype = std::string(dtype_name(tokens.values.dtype))});
+  }
+  describe_biases(found, info);
   std::ranges::stable_sort(info.modules, {}, &AdapterModuleInfo::name);
   for (const SitePlan& site : found.sites) info.bytes += site.a_bytes() + site.b_bytes() + site.bias_bytes();
   info.warnings = plan.warnings;
@@ -155,12 +196,29 @@ std::unique_ptr<const EmbeddingChange> load_embedding(const PlannedEmbedding& pl
   return out;
 }
 
+// The tokens in ascending order.
+std::shared_ptr<const TrainedTokens> load_tokens(const PlannedTokens& planned, TensorValues& values) {
+  auto out = std::make_shared<TrainedTokens>();
+  out->size = planned.values.shape[1];
+  out->dtype = planned.values.dtype;
+  std::map<int64_t, size_t> order;
+  for (size_t i = 0; i < planned.ids.size(); ++i) order[planned.ids[i]] = i;
+  const std::byte* stored = values.read(planned.values, out->dtype);
+  out->values = Buffer(planned.values.bytes);
+  const size_t row = static_cast<size_t>(out->size) * dtype_size(out->dtype);
+  for (const auto& [id, index] : order) {
+    std::memcpy(out->values.data() + out->ids.size() * row, stored + index * row, row);
+    out->ids.push_back(static_cast<int32_t>(id));
+  }
+  return out;
+}
+
 // Loads the sites of one adapter, one after another.
 class SiteLoader {
  public:
   explicit SiteLoader(TensorValues& values) : values_(values) {}
 
-  std::unique_ptr<const LowRank> load(const SitePlan& site) {
+  std::unique_ptr<LowRank> load(const SitePlan& site) {
     auto out = std::make_unique<LowRank>();
     out->k = site.pieces.front().range->in;
     out->dtype = site.dtype;
@@ -263,18 +321,24 @@ Result<LoadedAdapter> load_adapter(const AdapterSource& source, const AdapterTar
     Problems& problems = found.plan.problems;
     if (!problems.empty()) return refused(source, found.plan);
     auto adapter = std::make_shared<AdapterWeights>();
-    adapter->sites.resize(static_cast<size_t>(targets.num_sites));
+    std::vector<std::unique_ptr<LowRank>> sites(static_cast<size_t>(targets.num_sites));
     TensorValues values(found.file, problems);
     SiteLoader loader(values);
-    for (const SitePlan& site : found.sites)
-      adapter->sites[static_cast<size_t>(site.site)] = loader.load(site);
+    for (const SitePlan& site : found.sites) sites[static_cast<size_t>(site.site)] = loader.load(site);
     for (const PlannedEmbedding& embedding : found.plan.embeddings)
       adapter->embeddings[embedding.site] = load_embedding(embedding, values);
     AdapterPlan& plan = found.plan;
     for (std::string& tensor : load_saved(plan.saved, base, values, problems, *adapter))
       plan.without_effect.push_back(std::move(tensor));
-    if (plan.modules.empty() && plan.embeddings.empty() && plan.saved.empty())
-      problems.add("no tensor has an effect on this model");
+    for (std::string& tensor : load_biases(plan.biases, base, values, problems, sites))
+      plan.without_effect.push_back(std::move(tensor));
+    adapter->sites.assign(std::make_move_iterator(sites.begin()), std::make_move_iterator(sites.end()));
+    for (const PlannedTokens& tokens : plan.tokens) {
+      const auto loaded = load_tokens(tokens, values);
+      if (tokens.embedding) adapter->input_tokens[tokens.site] = loaded;
+      if (tokens.output) adapter->output_tokens[tokens.site] = loaded;
+    }
+    if (plan.empty()) problems.add("no tensor has an effect on this model");
     if (!problems.empty()) return refused(source, found.plan);
     return LoadedAdapter{std::move(adapter), describe(found)};
   });

@@ -33,10 +33,12 @@ struct AdapterLimits {
 struct AdapterModuleInfo {
   std::string name;
   std::string pattern;  // the name without_numbers()
-  int64_t rank = 0;     // 0 = the adapter replaces the module
+  // "low_rank", "replaced" (a saved module), "bias" (a trained bias only) or "tokens" (trained tokens).
+  std::string change = "low_rank";
+  int64_t rank = 0;
   int64_t experts = 0;  // > 0: a parameter with the matrices of this many experts
   float scale = 1.0F;
-  int64_t in = 0;
+  int64_t in = 0;  // tokens: their number
   int64_t out = 0;
   std::string dtype;  // of lora_A, or of the saved weight
   bool bias = false;

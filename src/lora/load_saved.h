@@ -1,8 +1,12 @@
 // Loads the matrices that an adapter has instead of the model's. Load time only.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,6 +26,8 @@ struct AdapterBase {
   // Its weights, with which saved ones are compared; null = they count as different.
   const Checkpoint* checkpoint = nullptr;
   std::mutex* reading = nullptr;  // locked while the checkpoint is read; null = there is one thread
+  // The biases of these sites [rows of the site], without those that have none.
+  std::function<std::map<int32_t, std::vector<float>>(std::span<const int32_t> sites)> biases = nullptr;
 };
 
 // Fills AdapterWeights::matrices and tables. Matrices that are equal to the base's are removed from `planned`

@@ -154,6 +154,24 @@ class Reader {
   Problems& problems_;
 };
 
+std::vector<std::pair<std::string, std::vector<int64_t>>> read_tokens(const Reader& reader,
+                                                                      const json& value) {
+  std::vector<std::pair<std::string, std::vector<int64_t>>> out;
+  const auto add = [&](const std::string& module, const json& tokens) {
+    const bool integers = tokens.is_array() && std::ranges::all_of(tokens, [](const json& token) {
+                            return token.is_number_integer();
+                          });
+    if (!integers) return reader.expected("trainable_token_indices", tokens, "a list of tokens");
+    out.emplace_back(module, tokens.get<std::vector<int64_t>>());
+  };
+  if (!value.is_object()) {
+    add("", value);
+    return out;
+  }
+  for (const auto& [module, tokens] : value.items()) add(module, tokens);
+  return out;
+}
+
 void check_initialization(const json& value, Problems& problems) {
   if (value.is_boolean() || value.is_null()) return;
   const std::string name = value.is_string() ? value.get<std::string>() : "";
@@ -215,6 +233,8 @@ PeftConfig parse_peft_config(std::string_view text, const std::string& file, Pro
       if (name.is_string()) out.target_modules.push_back(name.get<std::string>());
     }
   }
+  if (const json* tokens = reader.find("trainable_token_indices"))
+    out.trained_tokens = read_tokens(reader, *tokens);
   if (const json* names = reader.find("modules_to_save"); names != nullptr && names->is_array()) {
     for (const json& name : *names) {
       if (name.is_string()) out.saved_modules.push_back(name.get<std::string>());

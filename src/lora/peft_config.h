@@ -22,9 +22,11 @@ struct PeftConfig {
   // Ends of names, all of which have an adapter; empty if the modules are chosen in another way.
   std::vector<std::string> target_modules;
   std::vector<std::string> target_parameters;  // ends of names of parameters that have an adapter
-  std::vector<std::string> saved_modules;      // modules_to_save: ends of names
-  std::string base_model;                      // base_model_name_or_path; may be empty
-  std::string peft_version;                    // may be empty
+  // trainable_token_indices: tokens by the end of a module's name; "" = the embedding of tokens.
+  std::vector<std::pair<std::string, std::vector<int64_t>>> trained_tokens;
+  std::vector<std::string> saved_modules;  // modules_to_save: ends of names
+  std::string base_model;                  // base_model_name_or_path; may be empty
+  std::string peft_version;                // may be empty
 };
 
 // Adds to `problems` each key that has a wrong type or value, whose effect is not supported, or that is

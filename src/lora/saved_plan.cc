@@ -11,9 +11,7 @@ namespace {
 
 // Whether the name of a module ends with one that the configuration lists.
 bool is_listed(const std::vector<std::string>& listed, std::string_view module) {
-  return std::ranges::any_of(listed, [&](const std::string& name) {
-    return module == name || (module.ends_with(name) && module[module.size() - name.size() - 1] == '.');
-  });
+  return std::ranges::any_of(listed, [&](const std::string& name) { return is_end_of_name(name, module); });
 }
 
 bool is_saved_module(const TensorInfo& tensor) {
@@ -44,10 +42,6 @@ bool SavedPlanner::take(const TensorInfo& tensor, const AdapterTensorName& name)
 }
 
 bool SavedPlanner::is_complete(const std::string& name, const Tensors& tensors) {
-  if (tensors.weight == nullptr) {
-    fail(tensors.bias->name, "trained biases of the base are not supported yet");
-    return false;
-  }
   const AdapterTarget target = targets_ == nullptr ? AdapterTarget{} : find_target(*targets_, name);
   if (target.module != nullptr && (target.ranges.empty() || !target.ranges.front().whole)) {
     fail(tensors.weight->name,
@@ -81,13 +75,22 @@ bool SavedPlanner::resolve(PlannedMatrix& matrix) {
 std::vector<PlannedMatrix> SavedPlanner::plan(const PeftConfig& config) {
   std::vector<PlannedMatrix> planned;
   for (const auto& [name, tensors] : modules_) {
-    if (!is_complete(name, tensors)) continue;
+    if (tensors.weight == nullptr || !is_complete(name, tensors)) continue;
     PlannedMatrix matrix{.name = name, .weight = *tensors.weight};
     if (tensors.bias != nullptr) matrix.bias = *tensors.bias;
     matrix.copy = !is_saved_module(matrix.weight) && !is_listed(config.saved_modules, name);
     if (!has_form(problems_, name, "the saved weight", matrix.weight, 2)) continue;
     if (matrix.bias && !has_form(problems_, name, "the saved bias", *matrix.bias, 1)) continue;
     if (targets_ == nullptr || resolve(matrix)) planned.push_back(std::move(matrix));
+  }
+  return planned;
+}
+
+std::vector<PlannedBias> SavedPlanner::plan_biases() {
+  std::vector<PlannedBias> planned;
+  for (const auto& [name, tensors] : modules_) {
+    if (tensors.weight != nullptr) continue;
+    if (auto bias = plan_bias(name, *tensors.bias, targets_, problems_)) planned.push_back(*std::move(bias));
   }
   return planned;
 }

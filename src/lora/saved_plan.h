@@ -1,5 +1,5 @@
-// Modules that an adapter saves whole, from the header of its file: modules_to_save, and the copies of
-// embeddings that PEFT saves next to adapters on them.
+// Weights and biases of modules that an adapter saves as they are, from the header of its file:
+// modules_to_save, the copies of embeddings that PEFT saves next to adapters on them, and trained biases.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "io/safetensors.h"
+#include "lora/bias_plan.h"
 #include "lora/peft_config.h"
 #include "lora/problems.h"
 #include "lora/tensor_name.h"
@@ -43,6 +44,8 @@ class SavedPlanner {
   bool take(const TensorInfo& tensor, const AdapterTensorName& name);
   // By name. Adds to the problems what does not fit.
   std::vector<PlannedMatrix> plan(const PeftConfig& config);
+  // The biases of modules whose weights are not saved.
+  std::vector<PlannedBias> plan_biases();
 
  private:
   struct Tensors {

@@ -36,6 +36,11 @@ bool has_shape(Problems& problems, std::string_view module, std::string_view par
   return false;
 }
 
+bool is_end_of_name(std::string_view end, std::string_view module) {
+  if (!module.ends_with(end)) return false;
+  return module.size() == end.size() || module[module.size() - end.size() - 1] == '.';
+}
+
 const AdapterRange* find_range(const AdapterTargets& targets, std::string_view module, Problems& problems) {
   const AdapterTarget target = find_target(targets, module);
   if (!target.ranges.empty()) return &target.ranges.front();

@@ -26,6 +26,9 @@ bool has_shape(Problems& problems, std::string_view module, std::string_view par
 // scale. a: the tensor A, whose first dimension is the rank; part: its name.
 using ScaleOf = std::function<float(const std::string& module, std::string_view part, const TensorInfo& a)>;
 
+// Whether the name of a module is `end`, or ends with it after a dot.
+bool is_end_of_name(std::string_view end, std::string_view module);
+
 // The range of a module of the model. Adds a problem, and returns null, if there is no such module, or none
 // in this layer.
 const AdapterRange* find_range(const AdapterTargets& targets, std::string_view module, Problems& problems);

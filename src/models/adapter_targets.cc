@@ -165,14 +165,17 @@ class TargetVisitor : public ResolvingVisitor {
   std::optional<WholeModule> whole_of(std::span<const ParamSpec> stored) const {
     if (stored.size() != 1) return std::nullopt;
     const ParamSpec& only = stored[0];
-    const bool tied = only.looked_up && resolver_.spec().tie_word_embeddings &&
-                      resolver_.spec().task == ModelTask::kGenerate;
+    const ModelSpec& spec = resolver_.spec();
+    const bool shared = only.looked_up && spec.tie_word_embeddings;
+    const bool tied = shared && spec.task == ModelTask::kGenerate;
+    // Scores are computed from rows of the matrix when the model is loaded.
+    if (shared && spec.score_tokens[0] >= 0) return std::nullopt;
     if (!only.looked_up && only.id != model::kLmHead && only.scope != ParamScope::kClassifier)
       return std::nullopt;
     const std::vector<StoredParam> params = matrices(stored);
     if (params.size() != 1) return std::nullopt;
     return WholeModule{.weight = params[0].weight.name,
-                       .bias = tied ? resolver_.spec().lm_head_bias : params[0].bias.has_value(),
+                       .bias = tied ? spec.lm_head_bias : params[0].bias.has_value(),
                        .tied = tied};
   }
 

@@ -21,6 +21,13 @@ void add(Fingerprint& print, const ReplacedMatrix& matrix) {
   print.add(matrix.content);
 }
 
+void add(Fingerprint& print, const TrainedTokens& tokens) {
+  print.add(dtype_name(tokens.dtype));
+  print.add(tokens.size);
+  print.add(std::as_bytes(std::span(tokens.ids)));
+  print.add(std::span(tokens.values.data(), tokens.values.size()));
+}
+
 // The entries of a map from sites. Nothing if it is empty.
 template <typename Map>
 void add_all(Fingerprint& print, std::string_view part, const Map& by_site) {
@@ -57,6 +64,8 @@ std::string digest_of(const AdapterWeights& adapter) {
   add_all(print, "embedding", adapter.embeddings);
   add_all(print, "matrix", adapter.matrices);
   add_all(print, "table", adapter.tables);
+  add_all(print, "input tokens", adapter.input_tokens);
+  add_all(print, "output tokens", adapter.output_tokens);
   return print.text();
 }
 
@@ -102,6 +111,21 @@ std::span<const EmbeddingGroup> embedding_groups_at(const AdapterRows& rows, int
     if (!own.empty()) rows.embedding_groups[count++] = {.change = change->second.get(), .rows = own};
   }
   return rows.embedding_groups.first(count);
+}
+
+std::span<const TrainedTokensGroup> token_groups_at(
+    const AdapterRows& rows, std::map<int32_t, std::shared_ptr<const TrainedTokens>> AdapterWeights::*tokens,
+    int32_t site, int64_t num_rows) {
+  check_rows(rows, num_rows);
+  size_t count = 0;
+  for (const AdapterUse& use : rows.uses) {
+    const auto& all = use.adapter->*tokens;
+    const auto found = all.find(site);
+    if (found == all.end()) continue;
+    const std::span<const int32_t> own = rows_in(use, rows);
+    if (!own.empty()) rows.token_groups[count++] = {.tokens = found->second.get(), .rows = own};
+  }
+  return rows.token_groups.first(count);
 }
 
 }  // namespace quire

@@ -13,6 +13,7 @@
 #include "ops/low_rank.h"
 #include "ops/low_rank_experts.h"
 #include "ops/op_table.h"
+#include "ops/trained_tokens.h"
 
 namespace quire {
 
@@ -34,6 +35,9 @@ struct AdapterWeights {
   // Matrices that replace those of linear layers, and those of embeddings.
   MatricesBySite matrices;
   MatricesBySite tables;
+  // Rows of embeddings, and of linear layers, that are replaced.
+  std::map<int32_t, std::shared_ptr<const TrainedTokens>> input_tokens;
+  std::map<int32_t, std::shared_ptr<const TrainedTokens>> output_tokens;
 
   const LowRank* at(int32_t site) const {
     const auto index = static_cast<size_t>(site);
@@ -58,6 +62,7 @@ struct AdapterRows {
   std::span<LowRankGroup> groups;
   std::span<LowRankExpertsGroup> expert_groups;
   std::span<EmbeddingGroup> embedding_groups;
+  std::span<TrainedTokensGroup> token_groups;
   int64_t first_row = 0;
   int64_t num_rows = 0;
 
@@ -94,6 +99,10 @@ void check_rows(const AdapterRows& rows, int64_t num_rows);
 std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows);
 // The same for an embedding, in `rows.embedding_groups`.
 std::span<const EmbeddingGroup> embedding_groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows);
+// The same for trained tokens, in `rows.token_groups`. tokens: AdapterWeights::input_tokens or output_tokens.
+std::span<const TrainedTokensGroup> token_groups_at(
+    const AdapterRows& rows, std::map<int32_t, std::shared_ptr<const TrainedTokens>> AdapterWeights::*tokens,
+    int32_t site, int64_t num_rows);
 
 // The same for the sites of experts, as groups for ops::AddLowRankExperts, in `rows.expert_groups`: the rows
 // whose adapters change one of them. Which rows an expert has is not known here.

@@ -104,6 +104,10 @@ void apply(const OpRunner& run, const Linear& linear, const TensorView& out, con
     multiply(run, linear, out, x, residual);
   }
   add_changes(run, changes_of(run, linear, x.rows()), out, x);
+  if (run.adapters == nullptr || linear.site < 0) return;
+  const auto tokens = token_groups_at(*run.adapters, &AdapterWeights::output_tokens, linear.site, x.rows());
+  if (tokens.empty()) return;
+  run(ops::ReplaceOutputs{.out = out, .x = x, .groups = tokens, .first_row = run.adapters->first_row});
 }
 
 bool apply_changed(const OpRunner& run, const Linear& linear, const TensorView& out, const TensorView& x) {
@@ -211,9 +215,14 @@ void apply(const OpRunner& run, const Embedding& embedding, const TensorView& ou
   if (run.adapters == nullptr || embedding.site < 0) return;
   const std::span<const EmbeddingGroup> changes =
       embedding_groups_at(*run.adapters, embedding.site, out.rows());
-  if (changes.empty()) return;
-  run(ops::AddEmbeddingChanges{
-      .out = out, .ids = ids, .groups = changes, .first_row = run.adapters->first_row});
+  if (!changes.empty())
+    run(ops::AddEmbeddingChanges{
+        .out = out, .ids = ids, .groups = changes, .first_row = run.adapters->first_row});
+  const auto tokens =
+      token_groups_at(*run.adapters, &AdapterWeights::input_tokens, embedding.site, out.rows());
+  if (!tokens.empty())
+    run(ops::ReplaceEmbeddings{
+        .out = out, .ids = ids, .groups = tokens, .first_row = run.adapters->first_row});
 }
 
 void apply(const OpRunner& run, const Norm& norm, const TensorView& out, const TensorView& x) {

@@ -52,6 +52,22 @@ def test_parameters_with_all_experts_are_shown_with_their_names_and_the_number_o
         "model.layers.{}.self_attn.v_proj": None}
 
 
+@pytest.mark.parametrize("name, change, line", [
+    ("llama-saved-head", "replaced", "1 × lm_head: replaced, 32 to 96 features, float32\n"),
+    ("qwen2-all-biases", "bias", "2 × model.layers.{}.self_attn.k_proj: trained bias, 16 features, float32\n"),
+    ("llama-tokens", "tokens", "1 × model.embed_tokens: 12 trained tokens, 32 features, float32\n"),
+    ("llama-embedding", "low_rank", "1 × model.embed_tokens: rank 4, scale 2, 96 to 32 features, float32\n"),
+])
+def test_the_report_names_the_kind_of_change(name, change, line):
+    adapter = golden_checkpoint(f"lora/{name}")
+    base = golden_checkpoint(f"models/{json.loads((adapter / 'golden.json').read_text())['model']}")
+    shown = inspect(adapter, "--model", base)
+    assert shown.returncode == 0, shown.stderr
+    assert line in shown.stdout
+    report = json.loads(inspect(adapter, "--model", base, "--json").stdout)
+    assert change in [group["change"] for group in report["modules"]]
+
+
 def test_an_adapter_of_another_model_is_refused_with_all_problems(adapter):
     run = inspect(adapter, "--model", golden_checkpoint("models/gpt2"))
     assert run.returncode == 1

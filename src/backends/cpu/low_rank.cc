@@ -155,15 +155,16 @@ void add_parts(const CpuKernels& kernels, const OpContext& ctx, const Operands& 
     expands += blocks(part.num_rows, kRowBlock) * panel_blocks(*part.change);
     rank_rows += part.num_rows * part.ranks;
   }
-  if (expands == 0) return;
-  each_item(
-      ctx, parts, shrinks, rank_rows * op.x.row_size() / shrinks,
-      [](const Part& part) { return part.shrink_begin; },
-      [&](const Part& part, int64_t item) { shrink(kernels, op, part, item); });
-  each_item(
-      ctx, parts, expands, rank_rows * op.out.row_size() / expands,
-      [](const Part& part) { return part.expand_begin; },
-      [&](const Part& part, int64_t item) { expand(kernels, op, part, item); });
+  if (expands > 0) {
+    each_item(
+        ctx, parts, shrinks, rank_rows * op.x.row_size() / shrinks,
+        [](const Part& part) { return part.shrink_begin; },
+        [&](const Part& part, int64_t item) { shrink(kernels, op, part, item); });
+    each_item(
+        ctx, parts, expands, rank_rows * op.out.row_size() / expands,
+        [](const Part& part) { return part.expand_begin; },
+        [&](const Part& part, int64_t item) { expand(kernels, op, part, item); });
+  }
   for (const Part& part : parts) add_bias(kernels, op, part);
 }
 

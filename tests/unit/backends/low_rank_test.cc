@@ -54,6 +54,7 @@ std::vector<LowRank> all_changes() {
                                {.out_begin = 330, .n = 170, .rank = 17, .scale = -3.0F}},
                               ++seed));
   }
+  all.push_back(make_change(DType::kF32, {}, ++seed, true));  // only a bias
   return all;
 }
 

@@ -119,7 +119,7 @@ TEST(LoadAdapter, ReplacesTheMatrixOfASavedModule) {
   EXPECT_EQ(head.weight.format.dtype, DType::kF32);
   EXPECT_THAT(values_of(head.weight.bias, DType::kF32), ElementsAre(5, 6, 7, 8, 9, 10, 11, 12, 13, 14));
   ASSERT_EQ(loaded.info.modules.size(), 1U);
-  EXPECT_EQ(loaded.info.modules[0].rank, 0);
+  EXPECT_EQ(loaded.info.modules[0].change, "replaced");
   EXPECT_EQ(loaded.info.bytes, static_cast<int64_t>(head.weight.data.size() + head.weight.bias.size()));
   EXPECT_GE(loaded.info.bytes, 40 * 4 + 10 * 4);
   const LoadedAdapter narrow =

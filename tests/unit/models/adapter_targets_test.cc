@@ -158,6 +158,18 @@ TEST(AdapterTargets, HaveThePlacesOfEmbeddingsAndOutputLayers) {
   EXPECT_FALSE(find_target(tied.targets, "model.layers.0.self_attn.o_proj").ranges[0].whole);
 }
 
+// The score of a tied reranker is made of rows of its embedding.
+TEST(AdapterTargets, DoNotReplaceAnEmbeddingThatScoresAreMadeOf) {
+  for (const auto& [name, replaceable] :
+       {std::pair("qwen3-reranker", false), std::pair("qwen3-embedding", true)}) {
+    const auto checkpoint = Checkpoint::open(golden_checkpoint(std::string("pooling/") + name));
+    const AdapterTargets targets = adapter_targets(*checkpoint, read_spec(*checkpoint, Runner::kAuto));
+    const AdapterTarget target = find_target(targets, "embed_tokens");
+    ASSERT_EQ(target.ranges.size(), 1U) << name;
+    EXPECT_EQ(target.ranges[0].whole.has_value(), replaceable) << name;
+  }
+}
+
 TEST(AdapterTargets, HaveNoPlacesForDerivedMatricesAndVectors) {
   const AdapterTargets targets = load("deepseek_v3").targets;
   for (const auto& [name, kind] :

@@ -48,7 +48,8 @@ class RowsWithAdapters {
         groups_(uses_.size()),
         expert_groups_(uses_.size()),
         embedding_groups_(uses_.size()),
-        rows_{uses_, groups_, expert_groups_, embedding_groups_, 0, num_rows} {}
+        token_groups_(uses_.size()),
+        rows_{uses_, groups_, expert_groups_, embedding_groups_, token_groups_, 0, num_rows} {}
   OpRunner run() const {
     OpRunner run = runner();
     return {run.table, run.ctx, &rows_};
@@ -60,6 +61,7 @@ class RowsWithAdapters {
   std::vector<LowRankGroup> groups_;
   std::vector<LowRankExpertsGroup> expert_groups_;
   std::vector<EmbeddingGroup> embedding_groups_;
+  std::vector<TrainedTokensGroup> token_groups_;
   AdapterRows rows_;
 };
 
@@ -187,6 +189,42 @@ TEST(AdapterRows, HaveTheEmbeddingsOfTheirAdapter) {
     EXPECT_EQ(out.at(2, n), other.at(2, n));
     EXPECT_FLOAT_EQ(out.at(3, n), table.at(0, n) + 2 * 1 * b[static_cast<size_t>(n)]);
     EXPECT_EQ(out.at(4, n), table.at(2, n));
+  }
+}
+
+// Trained tokens are rows of the embedding, and outputs of a tied layer.
+TEST(AdapterRows, HaveTheTrainedTokensOfTheirAdapter) {
+  const Matrix table(5, 3, 1);
+  const Matrix x(3, 3, 2);
+  Embedding embedding{.table = table.view, .owned = {}, .site = 4};
+  Linear head = pack({&table});
+  head.site = 4;
+  auto tokens = std::make_shared<TrainedTokens>();
+  tokens->size = 3;
+  tokens->ids = {1, 3};
+  tokens->values = vector_of({1, 2, 3, 4, 5, 6});
+  AdapterWeights adapter;
+  adapter.input_tokens[4] = tokens;
+  adapter.output_tokens[4] = tokens;
+  const std::vector<int32_t> own = {0, 2};
+  const RowsWithAdapters rows({{&adapter, own}}, 3);
+  const std::vector<int32_t> ids = {3, 3, 2};
+  Matrix words(3, 3, 3);
+  apply(rows.run(), embedding, words.view, ids);
+  Matrix logits(3, 5, 4);
+  apply(rows.run(), head, logits.view, x.view);
+  for (int64_t n = 0; n < 3; ++n) {
+    EXPECT_EQ(words.at(0, n), static_cast<float>(4 + n));
+    EXPECT_EQ(words.at(1, n), table.at(3, n));
+    EXPECT_EQ(words.at(2, n), table.at(2, n));
+  }
+  for (int64_t r = 0; r < 3; ++r) {
+    for (int64_t t = 0; t < 5; ++t) {
+      const bool trained = r != 1 && (t == 1 || t == 3);
+      const double first = t == 1 ? 1.0 : 4.0;
+      const double want = first * x.at(r, 0) + (first + 1) * x.at(r, 1) + (first + 2) * x.at(r, 2);
+      EXPECT_NEAR(logits.at(r, t), trained ? want : dot(x, r, table, t), 1e-4) << r << ", " << t;
+    }
   }
 }
 
