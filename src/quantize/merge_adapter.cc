@@ -14,6 +14,7 @@
 #include "io/safetensors_writer.h"
 #include "lora/load_adapter.h"
 #include "models/adapter_targets.h"
+#include "models/base_biases.h"
 #include "models/pooling_files.h"
 #include "models/site_tensors.h"
 #include "nn/adapter.h"
@@ -106,6 +107,13 @@ class Merger {
   Merger(const Checkpoint& checkpoint, const AdapterWeights& adapter, const ModelToDescribe& model,
          const TensorResolver& resolver)
       : checkpoint_(checkpoint), tensors_(site_tensors(model, resolver)) {
+    if (!adapter.embeddings.empty() || !adapter.matrices.empty() || !adapter.tables.empty() ||
+        !adapter.input_tokens.empty() || !adapter.output_tokens.empty()) {
+      throw Error(
+          "adapters on embeddings, saved modules and trained tokens cannot be merged yet; serve the base "
+          "with "
+          "the adapter");
+    }
     std::vector<bool> placed(adapter.sites.size());
     for (const SiteTensor& tensor : tensors_) {
       const LowRank* change = adapter.at(tensor.site);
@@ -161,7 +169,7 @@ class Merger {
     if (!tensor.bias) {
       throw Error(cat(tensor.weight.name,
                       ": the adapter adds a bias (lora_bias), and the base has none there; serve the base "
-                      "with the adapter instead"));
+                      "with the adapter"));
     }
     check_float(tensor.bias->name);
     add({&tensor, &rows, true}, tensor.bias->name);
@@ -258,8 +266,11 @@ MergeResult merge_weights(Checkpoint& checkpoint, const AdapterWeights& adapter,
 
 MergeResult merge_adapter(Checkpoint& checkpoint, const std::filesystem::path& path,
                           const std::string& base_name, const MergeOptions& options, ThreadPool& pool) {
-  const AdapterTargets targets = adapter_targets(checkpoint, read_spec(checkpoint, Runner::kAuto));
-  auto loaded = lora::load_adapter({.name = "", .path = path}, targets, {.base_name = base_name});
+  const ModelSpec spec = read_spec(checkpoint, Runner::kAuto);
+  auto loaded = lora::load_adapter(
+      {.name = "", .path = path}, adapter_targets(checkpoint, spec), {.base_name = base_name},
+      {.checkpoint = &checkpoint,
+       .biases = [&](std::span<const int32_t> sites) { return read_site_biases(checkpoint, spec, sites); }});
   if (!loaded.ok()) throw Error(loaded.failure().message);
   MergeResult result = merge_weights(checkpoint, *loaded->adapter, options, pool);
   result.modules = static_cast<int64_t>(loaded->info.modules.size());

@@ -5,8 +5,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <string_view>
 
 #include "backends/cpu/cpu_backend.h"
 #include "base/strings.h"
@@ -60,10 +62,20 @@ MergeResult merge(const fs::path& base, const fs::path& adapter, const fs::path&
   return merge_adapter(*checkpoint, adapter, "", {.output = out}, pool);
 }
 
-std::vector<std::string> adapters_without_own_bias() {
+// Adapters that cannot be merged: llama has no biases, and the others change embeddings or whole modules.
+bool is_refused(const std::string& name) {
+  constexpr std::array<std::string_view, 5> kParts = {"-embedding", "-saved", "-tokens", "-copied",
+                                                      "-bias-of-b"};
+  return std::ranges::any_of(kParts, [&](std::string_view part) { return name.find(part) != name.npos; });
+}
+std::vector<std::string> golden_adapters(bool refused) {
   std::vector<std::string> names = test::golden_names("lora");
-  std::erase(names, "llama-bias-of-b");  // its base has no biases
+  std::erase_if(names, [&](const std::string& name) { return is_refused(name) != refused; });
   return names;
+}
+fs::path base_of(const fs::path& adapter) {
+  return test::golden_checkpoint("models/" +
+                                 read_json_file(adapter / "golden.json")["model"].get<std::string>());
 }
 
 class MergedGoldens : public testing::TestWithParam<std::string> {};
@@ -73,7 +85,7 @@ TEST_P(MergedGoldens, HaveTheOutputsOfPeft) {
   const nlohmann::json golden = read_json_file(adapter / "golden.json");
   const TempDir dir;
   const fs::path out = dir.path() / "out";
-  merge(test::golden_checkpoint("models/" + golden["model"].get<std::string>()), adapter, out);
+  merge(base_of(adapter), adapter, out);
   const OpTable& ops = *select_cpu_isa().table;
   const auto loaded = test::load_model(out, ops);
   for (const auto& item : golden["cases"]) {
@@ -87,8 +99,18 @@ TEST_P(MergedGoldens, HaveTheOutputsOfPeft) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MergedGoldens, testing::ValuesIn(adapters_without_own_bias()),
+INSTANTIATE_TEST_SUITE_P(All, MergedGoldens, testing::ValuesIn(golden_adapters(false)),
                          [](const auto& test) { return test::test_name(test.param); });
+
+TEST(MergeAdapter, ChangesThatAreNotOfLowRankAreRefused) {
+  for (const std::string& name : golden_adapters(true)) {
+    const TempDir dir;
+    const fs::path adapter = test::golden_checkpoint("lora/" + name);
+    const std::string error = error_of([&] { merge(base_of(adapter), adapter, dir.path() / "out"); });
+    EXPECT_THAT(error, HasSubstr("serve the base with the adapter")) << name;
+    EXPECT_TRUE(fs::is_empty(dir.path())) << name;
+  }
+}
 
 // Every order and stacking of rows in checkpoints: the merged model computes what the base computes with the
 // adapter.
