@@ -218,7 +218,7 @@ class AsyncLLM:
         return self._engine.list_loras()
 
     async def pin_lora(self, lora_id: int) -> bool:
-        """Returns whether the adapter is loaded: it stays so until `remove_lora`."""
+        """Returns whether requests can use the adapter. Its weights may be evicted from memory while none does."""
         return lora_id in self._engine.list_loras()
 
     async def abort(self, request_id: str | Iterable[str], internal: bool = False) -> None:

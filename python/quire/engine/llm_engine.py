@@ -120,7 +120,7 @@ class LLMEngine:
         return self._engine.list_loras()
 
     def pin_lora(self, lora_id: int) -> bool:
-        """Returns whether the adapter is loaded: it stays so until `remove_lora`."""
+        """Returns whether requests can use the adapter. Its weights may be evicted from memory while none does."""
         return lora_id in self._engine.list_loras()
 
     def step(self) -> list[_Output]:
