@@ -100,7 +100,7 @@ struct Prompt {
   Prompt(std::vector<TokenId> ids) : token_ids(std::move(ids)) {}  // NOLINT: implicit on purpose
   std::string text;
   std::vector<TokenId> token_ids;
-  std::string lora;  // an adapter of EngineOptions::lora_modules; empty = the base model
+  std::string lora;  // an adapter of EngineOptions::lora_modules or lora_dir; empty = the base model
 };
 
 // An output while it is generated. Destroying it before the end cancels the request. It may outlive its LLM:
