@@ -246,7 +246,7 @@ Result<AdapterStore::Contents> AdapterRegistry::read(const AdapterVersion& versi
   if (config_identity(version.path) != version.config_file)
     return invalid_argument(cat("adapter '", version.name, "' (", version.path,
                                 "): adapter_config.json has changed on disk; load the adapter again"));
-  return AdapterStore::Contents{std::move(loaded->weights), std::move(loaded->digest)};
+  return AdapterStore::Contents{std::move(loaded->weights), std::move(loaded->digest), loaded->info.bytes};
 }
 
 }  // namespace quire

@@ -279,7 +279,7 @@ AdapterRef AdapterStore::keep(AdapterVersion& version, Contents contents) {
   Resident& resident = entry->second;
   if (added) {
     resident.id = ++last_id_;
-    resident.bytes = version.bytes;
+    resident.bytes = contents.bytes;
     resident.weights = std::move(contents.weights);
   } else if (resident.weights == nullptr) {  // they belonged to requests alone, which may have ended by now
     const std::shared_ptr<Lease> lease = resident.lease.lock();

@@ -74,6 +74,7 @@ class AdapterStore {
   struct Contents {
     std::shared_ptr<const AdapterWeights> weights;
     std::string digest;
+    int64_t bytes = 0;  // in memory; saved matrices can take more or less than in the file
   };
   // Reads a version that fits into the limits, on the thread of the store. May throw std::bad_alloc.
   using Reader = std::function<Result<Contents>(const AdapterVersion&)>;

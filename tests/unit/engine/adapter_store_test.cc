@@ -105,7 +105,7 @@ class Adapters {
     reads_.push_back(version.name);
     const Result<std::string>& contents = contents_.at(version.name);
     if (!contents.ok()) return contents.failure();
-    return AdapterStore::Contents{std::make_shared<const AdapterWeights>(), *contents};
+    return AdapterStore::Contents{std::make_shared<const AdapterWeights>(), *contents, version.bytes};
   }
 
   std::mutex mutex_;

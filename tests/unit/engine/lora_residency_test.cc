@@ -326,7 +326,7 @@ TEST(LoraDirectory, MustExist) {
 // request ends, and those that are not aborted and found their adapter have its tokens.
 TEST(LoraResidency, SurvivesRandomRequestsAndChanges) {
   constexpr int kThreads = 4;
-  constexpr int kRounds = 60;
+  constexpr int kActs = 60;
   const std::vector<std::string> golden = {kAdapter, kOtherAdapter, "qwen3-rank-1"};
   EngineConfig config = config_with_adapters(kLoraModel, golden);
   config.max_cpu_loras = 2;
@@ -339,7 +339,7 @@ TEST(LoraResidency, SurvivesRandomRequestsAndChanges) {
     uint64_t drawn = 0;
     const auto below = [&](uint64_t n) { return mix64(static_cast<uint64_t>(thread) << 32 | drawn++) % n; };
     const std::string changing = "changing-" + std::to_string(thread % 2);
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kActs; ++round) {
       const std::string& content = golden[below(golden.size())];
       switch (below(6)) {
         case 0:

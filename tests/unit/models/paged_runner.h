@@ -172,15 +172,19 @@ class PagedRunner {
     uses_[0] = {options_.adapter, rows};
     adapters_ = {.uses = uses_,
                  .groups = groups_,
+                 .expert_groups = expert_groups_,
+                 .embedding_groups = embedding_groups_,
+                 .token_groups = token_groups_,
                  .first_row = 0,
-                 .num_rows = static_cast<int64_t>(rows.size()),
-                 .expert_groups = expert_groups_};
+                 .num_rows = static_cast<int64_t>(rows.size())};
     return &adapters_;
   }
 
   std::array<AdapterUse, 1> uses_;
   std::array<LowRankGroup, 1> groups_;
   std::array<LowRankExpertsGroup, 1> expert_groups_;
+  std::array<EmbeddingGroup, 1> embedding_groups_;
+  std::array<TrainedTokensGroup, 1> token_groups_;
   AdapterRows adapters_;
   const Model& model_;
   RunnerOptions options_;

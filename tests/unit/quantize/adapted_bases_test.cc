@@ -96,6 +96,8 @@ std::vector<std::string> quantized_models() {
   std::vector<std::string> names = test::golden_names("quantized");
   // Its tensors have another shape than those of floats.
   std::erase(names, "mxfp4-experts");
+  // It selects keys and experts, and a small error can change which.
+  std::erase(names, "fp8-deepseek_v4");
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(All, QuantizedBases, testing::ValuesIn(quantized_models()),

@@ -2,7 +2,7 @@
 """Draws what a terminal shows in docs/images, or in a folder, as SVG: a chat with quire-tiny (terminal-chat.svg), and `quire top` at a server
 with 24 clients (terminal-top.svg).
 
-    build/venv/bin/python tools/make_terminal_pictures.py [FOLDER]
+    build/venv/bin/python tools/draw_terminals.py [FOLDER]
 
 Needs a release build and the Python packages of tests/e2e/requirements.txt."""
 
@@ -76,9 +76,9 @@ def chat():
         for turn, message in enumerate(["Tell me a story about a cat and a red ball.", "Thank you!"]):
             terminal.send(message + "\r")
             terminal.wait_until(lambda count=turn + 1: terminal.text().count("tokens/s") >= count, "the end of the answer")
-        picture = draw(terminal.screen, "A chat with quire-tiny in the terminal")
+        drawn = draw(terminal.screen, "A chat with quire-tiny in the terminal")
         terminal.close()
-    return picture
+    return drawn
 
 
 def client(url, number):
@@ -99,10 +99,10 @@ def top():
     terminal.wait_for("running")
     end = time.monotonic() + 25
     terminal.wait_until(lambda: terminal.update() and time.monotonic() > end, "25 seconds of a load")
-    picture = draw(terminal.screen, "quire top at a server with 24 clients")
+    drawn = draw(terminal.screen, "quire top at a server with 24 clients")
     terminal.close()
     server.stop()
-    return picture
+    return drawn
 
 
 def main():
