@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "models/stored_values.h"
 #include "ops/outliers.h"
 #include "ops/parallel.h"
 #include "quant/codec.h"
@@ -110,29 +111,12 @@ WeightLoader::WeightLoader(const TensorResolver& resolver, const ExpectedTensors
   if (progress_) progress_(0, bytes_total_);
 }
 
-void WeightLoader::copy_rows(const StoredTensor& tensor, std::byte* dst, std::span<const std::byte> source,
-                             size_t row_bytes) const {
-  if (tensor.row_layout == nullptr) {
-    std::memcpy(dst, source.data(), source.size());
-    return;
-  }
-  const RowLayout layout = tensor.row_layout(*tensor.layer, static_cast<int64_t>(source.size() / row_bytes));
-  for_each_run(layout, [&](int64_t first, int64_t count) {
-    const size_t bytes = static_cast<size_t>(count) * row_bytes;
-    std::memcpy(dst, source.data() + static_cast<size_t>(first) * row_bytes, bytes);
-    dst += bytes;
-  });
-}
-
-std::span<const std::byte> WeightLoader::bytes_of_part(const StoredTensor& tensor) const {
-  const auto all = source_.bytes(tensor.name);
-  if (!tensor.stacked) return all;
-  const size_t size = all.size() / static_cast<size_t>(tensor.shape[0]);
-  return all.subspan(static_cast<size_t>(std::max(place_.index, 0)) * size, size);
+std::span<const std::byte> WeightLoader::bytes_of_own_part(const StoredTensor& tensor) const {
+  return bytes_of_part(source_, tensor, std::max(place_.index, 0));
 }
 
 TensorView WeightLoader::float_matrix(const StoredTensor& tensor, Buffer& copy) const {
-  const auto source = bytes_of_part(tensor);
+  const auto source = bytes_of_own_part(tensor);
   const DType dtype = source_.find(tensor.name)->dtype;
   const int64_t rows = tensor.shape[tensor.shape.size() - 2];
   const int64_t columns = tensor.shape.back();
@@ -156,11 +140,7 @@ TensorView WeightLoader::float_matrix(const StoredTensor& tensor, Buffer& copy) 
 }
 
 void WeightLoader::read_vector(const StoredTensor& tensor, float* out) const {
-  const auto source = bytes_of_part(tensor);
-  const DType dtype = source_.find(tensor.name)->dtype;
-  Buffer aligned(source.size());
-  copy_rows(tensor, aligned.data(), source, dtype_size(dtype));
-  decode_f32(dtype, aligned.data(), out, elements(tensor));
+  quire::read_vector(source_, tensor, std::max(place_.index, 0), out);
 }
 
 std::vector<float> WeightLoader::read_vector(const StoredTensor& tensor) const {
@@ -268,11 +248,10 @@ std::vector<const QuantizedMatrix*> WeightLoader::quantized_parts(
     if (tensor->row_layout != nullptr || tensor->stacked) {
       // Stacked experts are one quantized matrix: the rows of the first expert, of the second …
       const int64_t count = tensor->stacked ? matrix->rows() / tensor->shape[0] : matrix->rows();
-      std::vector<int64_t> rows(static_cast<size_t>(count));
-      std::iota(rows.begin(), rows.end(), tensor->stacked ? place_.index * count : 0);
-      std::vector<int64_t> order(rows.size());
-      copy_rows(*tensor, std::as_writable_bytes(std::span(order)).data(), std::as_bytes(std::span(rows)),
-                sizeof(int64_t));
+      std::vector<int64_t> order = stored_rows(*tensor, count);
+      if (tensor->stacked) {
+        for (int64_t& row : order) row += place_.index * count;
+      }
       matrix = &ordered.emplace_back(*matrix, std::move(order));
     }
     parts.push_back(matrix);

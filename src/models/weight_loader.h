@@ -73,11 +73,8 @@ class WeightLoader : public ResolvingVisitor {
   std::vector<const QuantizedMatrix*> quantized_parts(std::span<const StoredTensor* const> tensors,
                                                       std::vector<QuantizedRows>& ordered) const;
 
-  // dst = the rows of source, in the model's order.
-  void copy_rows(const StoredTensor& tensor, std::byte* dst, std::span<const std::byte> source,
-                 size_t row_bytes) const;
   // The bytes of the tensor; if it is stacked, those of the current element.
-  std::span<const std::byte> bytes_of_part(const StoredTensor& tensor) const;
+  std::span<const std::byte> bytes_of_own_part(const StoredTensor& tensor) const;
   // The tensor as a matrix [out, in]; `copy` holds it if it cannot be read in place.
   TensorView float_matrix(const StoredTensor& tensor, Buffer& copy) const;
   std::vector<float> read_floats(const StoredTensor& tensor) const;  // dequantized if necessary

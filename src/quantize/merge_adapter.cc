@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "base/error.h"
@@ -17,6 +16,7 @@
 #include "models/base_biases.h"
 #include "models/pooling_files.h"
 #include "models/site_tensors.h"
+#include "models/stored_values.h"
 #include "nn/adapter.h"
 #include "quant/codec.h"
 #include "quantize/low_rank_rows.h"
@@ -30,20 +30,6 @@ struct Edit {
   const LowRankRows* rows;
   bool bias;  // the tensor is the site's bias
 };
-
-// The rows of the stored matrix, or of its bias, in the model's order.
-std::vector<int64_t> stored_rows(const StoredTensor& tensor, int64_t count) {
-  std::vector<int64_t> rows;
-  if (tensor.row_layout == nullptr) {
-    rows.resize(static_cast<size_t>(count));
-    std::iota(rows.begin(), rows.end(), 0);
-    return rows;
-  }
-  for_each_run(tensor.row_layout(*tensor.layer, count), [&](int64_t first, int64_t n) {
-    for (int64_t i = 0; i < n; ++i) rows.push_back(first + i);
-  });
-  return rows;
-}
 
 // A tensor of the checkpoint while it is changed.
 struct EditedTensor {
