@@ -148,10 +148,7 @@ class Planner {
     const TensorInfo*& slot = name.role == TensorRole::kA   ? module->a
                               : name.role == TensorRole::kB ? module->b
                                                             : module->bias;
-    if (slot != nullptr)
-      return fail(name.module,
-                  cat("has two tensors for the same part: ", shown(slot->name), " and ", shown(tensor.name)));
-    slot = &tensor;
+    take_slot(plan_.problems, name.module, slot, tensor);
   }
 
   // The tensors of a module of the file. Null if the model has no such module.
@@ -226,23 +223,22 @@ class Planner {
       for (size_t dot = name.find('.'); dot != std::string::npos; dot = name.find('.', dot + 1))
         ends.insert(std::string_view(name).substr(dot + 1));
     }
-    std::vector<std::string> missing;
-    for (const std::string& listed : plan_.config.target_modules) {
-      if (!ends.contains(listed) && missing.size() < Problems::kShown) missing.push_back(shown(listed));
-    }
-    if (!missing.empty())
-      plan_.warnings.push_back(
-          cat("target_modules lists modules of which the file has no tensors: ", join(missing, ", ")));
-    missing.clear();
-    for (const std::string& listed : plan_.config.target_parameters) {
-      const size_t dot = listed.rfind('.');
-      const bool found =
-          dot == std::string::npos || ends.contains(listed.substr(0, dot)) || ends.contains(listed);
-      if (!found && missing.size() < Problems::kShown) missing.push_back(shown(listed));
-    }
-    if (!missing.empty())
-      plan_.warnings.push_back(
-          cat("target_parameters lists parameters of which the file has no tensors: ", join(missing, ", ")));
+    const auto warn = [&](std::string_view key, std::string_view what, const std::vector<std::string>& listed,
+                          const auto& is_found) {
+      std::vector<std::string> missing;
+      for (const std::string& name : listed) {
+        if (!is_found(name) && missing.size() < Problems::kShown) missing.push_back(shown(name));
+      }
+      if (!missing.empty())
+        plan_.warnings.push_back(
+            cat(key, " lists ", what, " of which the file has no tensors: ", join(missing, ", ")));
+    };
+    const auto has_module = [&](const std::string& name) { return ends.contains(name); };
+    warn("target_modules", "modules", plan_.config.target_modules, has_module);
+    warn("target_parameters", "parameters", plan_.config.target_parameters, [&](const std::string& name) {
+      const size_t dot = name.rfind('.');
+      return dot == std::string::npos || ends.contains(name.substr(0, dot)) || has_module(name);
+    });
   }
 
   // Which of the changes would come first is not known.
@@ -271,20 +267,12 @@ class Planner {
                                                          target.module->kind == AdapterModuleKind::kStacked);
     if (has_matrix && !target.ranges.empty()) return true;
     if (!refused_.insert(name).second) return false;
-    if (target.module == nullptr) {
-      fail(name, cat("this model (", targets_->architecture, ") has no such module"));
-    } else if (!has_matrix) {
+    if (target.module != nullptr && !has_matrix) {
       fail(name, refusal_of(target.module->kind));
     } else {
-      fail(name,
-           cat("this model has no such module in this layer (it has ", targets_->num_layers, " layers)"));
+      find_range(*targets_, name, plan_.problems);
     }
     return false;
-  }
-
-  bool is_matrix(std::string_view module, std::string_view part, const TensorInfo& tensor,
-                 size_t dimensions) {
-    return has_form(plan_.problems, module, part, tensor, dimensions);
   }
 
   bool is_complete(const std::string& name, const ModuleTensors& tensors) {
@@ -292,15 +280,11 @@ class Planner {
       fail(name, tensors.a == nullptr ? "has no lora_A" : "has no lora_B");
       return false;
     }
-    bool ok = is_matrix(name, "lora_A", *tensors.a, 2);
-    ok = is_matrix(name, "lora_B", *tensors.b, 2) && ok;
-    if (tensors.bias != nullptr) ok = is_matrix(name, "the bias of lora_B", *tensors.bias, 1) && ok;
-    if (!ok) return false;
-    if (tensors.a->shape[0] != tensors.b->shape[1]) {
-      fail(name, cat("lora_A is ", tensors.a->shape_text(), " and lora_B ", tensors.b->shape_text(),
-                     ", which are not of the same rank"));
-      return false;
-    }
+    Problems& problems = plan_.problems;
+    bool ok = has_form(problems, name, "lora_A", *tensors.a, 2);
+    ok = has_form(problems, name, "lora_B", *tensors.b, 2) && ok;
+    if (tensors.bias != nullptr) ok = has_form(problems, name, "the bias of lora_B", *tensors.bias, 1) && ok;
+    if (!ok || !has_same_rank(problems, name, "lora_A", *tensors.a, "lora_B", *tensors.b)) return false;
     if (tensors.bias != nullptr && tensors.bias->shape[0] != tensors.b->shape[0]) {
       fail(name, cat("the bias of lora_B is ", tensors.bias->shape_text(), ", but lora_B ",
                      tensors.b->shape_text()));
@@ -315,15 +299,9 @@ class Planner {
     module.ranges.assign(target.ranges.begin(), target.ranges.end());
     const AdapterRange& range = module.ranges.front();
     if (module.experts > 0) return resolve_experts(module, *target.module);
-    const auto differs = [&](std::string_view part, const TensorInfo& tensor, int64_t rows, int64_t columns) {
-      TensorInfo needed;
-      needed.shape = {rows, columns};
-      if (tensor.shape == needed.shape) return false;
-      fail(module.name, cat(part, " is ", tensor.shape_text(), ", this model needs ", needed.shape_text()));
-      return true;
-    };
-    const bool wrong_a = differs("lora_A", module.a, module.rank, range.in);
-    return !differs("lora_B", module.b, range.rows, module.rank) && !wrong_a;
+    Problems& problems = plan_.problems;
+    const bool a = has_shape(problems, module.name, "lora_A", module.a, {module.rank, range.in});
+    return has_shape(problems, module.name, "lora_B", module.b, {range.rows, module.rank}) && a;
   }
 
   // The same for a parameter with the matrices of all experts.

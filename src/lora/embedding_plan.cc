@@ -19,12 +19,7 @@ int64_t PlannedEmbedding::bytes() const {
 bool EmbeddingPlanner::take(const TensorInfo& tensor, const AdapterTensorName& name) {
   if (name.role != TensorRole::kEmbeddingA && name.role != TensorRole::kEmbeddingB) return false;
   Tensors& own = modules_[name.module];
-  const TensorInfo*& slot = name.role == TensorRole::kEmbeddingA ? own.a : own.b;
-  if (slot != nullptr) {
-    problems_.add(cat(shown(name.module), ": has two tensors for the same part: ", shown(slot->name), " and ",
-                      shown(tensor.name)));
-  }
-  slot = &tensor;
+  take_slot(problems_, name.module, name.role == TensorRole::kEmbeddingA ? own.a : own.b, tensor);
   return true;
 }
 
@@ -35,11 +30,7 @@ bool EmbeddingPlanner::is_complete(const std::string& name, const Tensors& tenso
   }
   const bool a = has_form(problems_, name, kPartA, *tensors.a, 2);
   const bool b = has_form(problems_, name, kPartB, *tensors.b, 2);
-  if (!a || !b) return false;
-  if (tensors.a->shape[0] == tensors.b->shape[1]) return true;
-  problems_.add(cat(shown(name), ": ", kPartA, " is ", tensors.a->shape_text(), " and ", kPartB, " ",
-                    tensors.b->shape_text(), ", which are not of the same rank"));
-  return false;
+  return a && b && has_same_rank(problems_, name, kPartA, *tensors.a, kPartB, *tensors.b);
 }
 
 bool EmbeddingPlanner::resolve(PlannedEmbedding& embedding) {

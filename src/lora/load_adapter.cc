@@ -244,9 +244,9 @@ class SiteLoader {
       if (!module.bias) continue;
       std::vector<float> bias(static_cast<size_t>(range.rows));
       values_.read(*module.bias, DType::kF32, reinterpret_cast<std::byte*>(bias.data()));
-      for (float& value : bias) value *= module.scale;
-      const LowRank::Piece column{range.out_begin, range.rows, 1};
-      order_b(bias.data(), column, range.layout, out->bias.as<float>() + range.out_begin);
+      bias = in_order(std::move(bias), range.layout);
+      for (size_t i = 0; i < bias.size(); ++i)
+        out->bias.as<float>()[static_cast<size_t>(range.out_begin) + i] = module.scale * bias[i];
     }
     return out;
   }

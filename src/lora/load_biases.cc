@@ -12,16 +12,6 @@
 namespace quire::lora {
 namespace {
 
-// The values in the model's order.
-std::vector<float> in_order(const std::vector<float>& stored, const std::optional<RowLayout>& layout) {
-  if (!layout) return stored;
-  std::vector<float> ordered;
-  for_each_run(*layout, [&](int64_t first, int64_t count) {
-    ordered.insert(ordered.end(), stored.begin() + first, stored.begin() + first + count);
-  });
-  return ordered;
-}
-
 // Adds values - base to the rows of the site. Returns whether any of them differs.
 bool add_difference(const std::vector<float>& values, std::span<const float> base, const AdapterRange& range,
                     std::unique_ptr<LowRank>& site) {

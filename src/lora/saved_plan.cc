@@ -33,11 +33,7 @@ void SavedPlanner::fail(std::string_view module, std::string_view problem) {
 bool SavedPlanner::take(const TensorInfo& tensor, const AdapterTensorName& name) {
   if (name.role != TensorRole::kWeight && name.role != TensorRole::kBias) return false;
   Tensors& own = modules_[name.module];
-  const TensorInfo*& slot = name.role == TensorRole::kWeight ? own.weight : own.bias;
-  if (slot != nullptr)
-    fail(name.module,
-         cat("has two tensors for the same part: ", shown(slot->name), " and ", shown(tensor.name)));
-  slot = &tensor;
+  take_slot(problems_, name.module, name.role == TensorRole::kWeight ? own.weight : own.bias, tensor);
   return true;
 }
 

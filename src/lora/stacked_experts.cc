@@ -5,13 +5,10 @@
 #include <charconv>
 #include <cstring>
 
+#include "lora/tensor_checks.h"
+
 namespace quire::lora {
 namespace {
-
-// Whether `end` is the name or the last components of it.
-bool ends_with_components(std::string_view name, std::string_view end) {
-  return name.ends_with(end) && (name.size() == end.size() || name[name.size() - end.size() - 1] == '.');
-}
 
 std::string_view parent_of(std::string_view name) {
   const size_t dot = name.rfind('.');
@@ -68,15 +65,14 @@ std::vector<std::string> targeted_parameters(const PeftConfig& config, std::stri
 }
 
 bool is_targeted(const PeftConfig& config, std::string_view parameter) {
-  return std::ranges::any_of(config.target_parameters, [&](const std::string& target) {
-    return ends_with_components(parameter, target);
-  });
+  return std::ranges::any_of(config.target_parameters,
+                             [&](const std::string& target) { return is_end_of_name(target, parameter); });
 }
 
 bool has_targeted_parameter(const PeftConfig& config, std::string_view module) {
   return std::ranges::any_of(config.target_parameters, [&](const std::string& target) {
     const std::string_view parent = parent_of(target);
-    return parent.empty() || ends_with_components(module, parent);
+    return parent.empty() || is_end_of_name(parent, module);
   });
 }
 

@@ -36,6 +36,24 @@ bool has_shape(Problems& problems, std::string_view module, std::string_view par
   return false;
 }
 
+bool has_same_rank(Problems& problems, std::string_view module, std::string_view part_a, const TensorInfo& a,
+                   std::string_view part_b, const TensorInfo& b) {
+  if (a.shape[0] == b.shape[1]) return true;
+  problems.add(cat(shown(module), ": ", part_a, " is ", a.shape_text(), " and ", part_b, " ", b.shape_text(),
+                   ", which are not of the same rank"));
+  return false;
+}
+
+void take_slot(Problems& problems, std::string_view module, const TensorInfo*& slot,
+               const TensorInfo& tensor) {
+  if (slot == nullptr) {
+    slot = &tensor;
+  } else {
+    problems.add(cat(shown(module), ": has two tensors for the same part: ", shown(slot->name), " and ",
+                     shown(tensor.name)));
+  }
+}
+
 bool is_end_of_name(std::string_view end, std::string_view module) {
   if (!module.ends_with(end)) return false;
   return module.size() == end.size() || module[module.size() - end.size() - 1] == '.';

@@ -22,6 +22,14 @@ bool has_form(Problems& problems, std::string_view module, std::string_view part
 bool has_shape(Problems& problems, std::string_view module, std::string_view part, const TensorInfo& tensor,
                const std::vector<int64_t>& needed);
 
+// The same if A [rank, …] and B […, rank] are not of the same rank.
+bool has_same_rank(Problems& problems, std::string_view module, std::string_view part_a, const TensorInfo& a,
+                   std::string_view part_b, const TensorInfo& b);
+
+// Sets the slot for a part of the module, or adds a problem if another tensor has it.
+void take_slot(Problems& problems, std::string_view module, const TensorInfo*& slot,
+               const TensorInfo& tensor);
+
 // Adds a problem if the module does not have the configured rank, or one that is too large. Returns its
 // scale. a: the tensor A, whose first dimension is the rank; part: its name.
 using ScaleOf = std::function<float(const std::string& module, std::string_view part, const TensorInfo& a)>;

@@ -36,6 +36,16 @@ void transpose(const std::byte* data, int64_t rows, int64_t columns, Buffer& out
 
 }  // namespace
 
+std::vector<float> in_order(std::vector<float> stored, const std::optional<RowLayout>& layout) {
+  if (!layout) return stored;
+  std::vector<float> ordered;
+  ordered.reserve(stored.size());
+  for_each_run(*layout, [&](int64_t first, int64_t count) {
+    ordered.insert(ordered.end(), stored.begin() + first, stored.begin() + first + count);
+  });
+  return ordered;
+}
+
 void TensorValues::read(const TensorInfo& tensor, DType dtype, std::byte* out) {
   const auto count = static_cast<int64_t>(tensor.bytes / dtype_size(tensor.dtype));
   const bool same = tensor.dtype == dtype;

@@ -2,15 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "io/safetensors.h"
 #include "lora/adapter_file.h"
 #include "lora/problems.h"
+#include "nn/row_layout.h"
 #include "tensor/dtype.h"
 #include "tensor/tensor.h"
 
 namespace quire::lora {
+
+// The values of a vector in the model's order. layout: nullopt = they are.
+std::vector<float> in_order(std::vector<float> stored, const std::optional<RowLayout>& layout);
 
 class TensorValues {
  public:

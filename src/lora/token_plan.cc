@@ -20,10 +20,7 @@ void TokenPlanner::fail(const std::string& module, std::string_view problem) {
 
 bool TokenPlanner::take(const TensorInfo& tensor, const AdapterTensorName& name) {
   if (name.role != TensorRole::kTrainedTokens) return false;
-  const auto [at, added] = modules_.emplace(name.module, &tensor);
-  if (!added)
-    fail(name.module,
-         cat("has two tensors for the same part: ", shown(at->second->name), " and ", shown(tensor.name)));
+  take_slot(problems_, name.module, modules_[name.module], tensor);
   return true;
 }
 
