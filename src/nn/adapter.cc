@@ -45,6 +45,21 @@ std::span<const int32_t> rows_in(const AdapterUse& use, const AdapterRows& rows)
   return {begin, end};
 }
 
+// A group for each adapter that has a change for some of the rows, in `groups`. change_of: null = none.
+template <typename Group, typename ChangeOf>
+std::span<const Group> collect(const AdapterRows& rows, int64_t num_rows, std::span<Group> groups,
+                               const ChangeOf& change_of) {
+  check_rows(rows, num_rows);
+  size_t count = 0;
+  for (const AdapterUse& use : rows.uses) {
+    const auto* change = change_of(*use.adapter);
+    if (change == nullptr) continue;
+    const std::span<const int32_t> own = rows_in(use, rows);
+    if (!own.empty()) groups[count++] = {change, own};
+  }
+  return groups.first(count);
+}
+
 }  // namespace
 
 std::string digest_of(const AdapterWeights& adapter) {
@@ -77,15 +92,8 @@ void check_rows(const AdapterRows& rows, int64_t num_rows) {
 }
 
 std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows) {
-  check_rows(rows, num_rows);
-  size_t count = 0;
-  for (const AdapterUse& use : rows.uses) {
-    const LowRank* change = use.adapter->at(site);
-    if (change == nullptr) continue;
-    const std::span<const int32_t> own = rows_in(use, rows);
-    if (!own.empty()) rows.groups[count++] = {.change = change, .rows = own};
-  }
-  return rows.groups.first(count);
+  return collect(rows, num_rows, rows.groups,
+                 [&](const AdapterWeights& adapter) { return adapter.at(site); });
 }
 
 std::span<const LowRankExpertsGroup> groups_at(const AdapterRows& rows, std::span<const int32_t> sites,
@@ -102,30 +110,15 @@ std::span<const LowRankExpertsGroup> groups_at(const AdapterRows& rows, std::spa
 }
 
 std::span<const EmbeddingGroup> embedding_groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows) {
-  check_rows(rows, num_rows);
-  size_t count = 0;
-  for (const AdapterUse& use : rows.uses) {
-    const auto change = use.adapter->embeddings.find(site);
-    if (change == use.adapter->embeddings.end()) continue;
-    const std::span<const int32_t> own = rows_in(use, rows);
-    if (!own.empty()) rows.embedding_groups[count++] = {.change = change->second.get(), .rows = own};
-  }
-  return rows.embedding_groups.first(count);
+  return collect(rows, num_rows, rows.embedding_groups,
+                 [&](const AdapterWeights& adapter) { return at_site(adapter.embeddings, site); });
 }
 
-std::span<const TrainedTokensGroup> token_groups_at(
-    const AdapterRows& rows, std::map<int32_t, std::shared_ptr<const TrainedTokens>> AdapterWeights::*tokens,
-    int32_t site, int64_t num_rows) {
-  check_rows(rows, num_rows);
-  size_t count = 0;
-  for (const AdapterUse& use : rows.uses) {
-    const auto& all = use.adapter->*tokens;
-    const auto found = all.find(site);
-    if (found == all.end()) continue;
-    const std::span<const int32_t> own = rows_in(use, rows);
-    if (!own.empty()) rows.token_groups[count++] = {.tokens = found->second.get(), .rows = own};
-  }
-  return rows.token_groups.first(count);
+std::span<const TrainedTokensGroup> token_groups_at(const AdapterRows& rows,
+                                                    TokensBySite AdapterWeights::*tokens, int32_t site,
+                                                    int64_t num_rows) {
+  return collect(rows, num_rows, rows.token_groups,
+                 [&](const AdapterWeights& adapter) { return at_site(adapter.*tokens, site); });
 }
 
 }  // namespace quire

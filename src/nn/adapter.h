@@ -24,6 +24,14 @@ struct ReplacedMatrix {
 };
 
 using MatricesBySite = std::map<int32_t, std::shared_ptr<const ReplacedMatrix>>;
+using TokensBySite = std::map<int32_t, std::shared_ptr<const TrainedTokens>>;
+
+// The entry of a map by site; null if there is none.
+template <typename Map>
+const typename Map::mapped_type::element_type* at_site(const Map& by_site, int32_t site) {
+  const auto found = by_site.find(site);
+  return found == by_site.end() ? nullptr : found->second.get();
+}
 
 // The weights of one adapter for one loaded model. A site is a weight in memory that an adapter can change;
 // sites are numbered in the order in which the description of the model visits them (Linear::site). Shared by
@@ -36,8 +44,8 @@ struct AdapterWeights {
   MatricesBySite matrices;
   MatricesBySite tables;
   // Rows of embeddings, and of linear layers, that are replaced.
-  std::map<int32_t, std::shared_ptr<const TrainedTokens>> input_tokens;
-  std::map<int32_t, std::shared_ptr<const TrainedTokens>> output_tokens;
+  TokensBySite input_tokens;
+  TokensBySite output_tokens;
 
   const LowRank* at(int32_t site) const {
     const auto index = static_cast<size_t>(site);
@@ -100,9 +108,9 @@ std::span<const LowRankGroup> groups_at(const AdapterRows& rows, int32_t site, i
 // The same for an embedding, in `rows.embedding_groups`.
 std::span<const EmbeddingGroup> embedding_groups_at(const AdapterRows& rows, int32_t site, int64_t num_rows);
 // The same for trained tokens, in `rows.token_groups`. tokens: AdapterWeights::input_tokens or output_tokens.
-std::span<const TrainedTokensGroup> token_groups_at(
-    const AdapterRows& rows, std::map<int32_t, std::shared_ptr<const TrainedTokens>> AdapterWeights::*tokens,
-    int32_t site, int64_t num_rows);
+std::span<const TrainedTokensGroup> token_groups_at(const AdapterRows& rows,
+                                                    TokensBySite AdapterWeights::*tokens, int32_t site,
+                                                    int64_t num_rows);
 
 // The same for the sites of experts, as groups for ops::AddLowRankExperts, in `rows.expert_groups`: the rows
 // whose adapters change one of them. Which rows an expert has is not known here.

@@ -13,9 +13,7 @@ MatrixRuns::MatrixRuns(const AdapterRows* rows, MatricesBySite AdapterWeights::*
 }
 
 const ReplacedMatrix* MatrixRuns::matrix_of(const AdapterUse& use) const {
-  const MatricesBySite& all = use.adapter->*matrices_;
-  const auto found = all.find(site_);
-  return found == all.end() ? nullptr : found->second.get();
+  return at_site(use.adapter->*matrices_, site_);
 }
 
 bool MatrixRuns::next(MatrixRun& run) const {

@@ -54,11 +54,8 @@ void check(const AddEmbeddingChanges& op) {
     shapes.require(change.size == op.out.row_size(), "the change must have out's columns, it has ",
                    change.size);
     shapes.require(is_complete(change), "the change must fit its buffers");
-    const auto end = op.first_row + op.out.rows();
-    shapes.require(
-        std::ranges::is_sorted(group.rows) &&
-            (group.rows.empty() || (group.rows.front() >= op.first_row && group.rows.back() < end)),
-        "rows must ascend within out");
+    shapes.require(ascend_within(group.rows, op.first_row, op.first_row + op.out.rows()),
+                   "rows must ascend within out");
     for (const int32_t row : group.rows) {
       const int32_t id = op.ids[static_cast<size_t>(row - op.first_row)];
       shapes.require(id >= 0 && id < change.vocab_size, "ids must be within the vocabulary, one is ", id,

@@ -48,11 +48,8 @@ void check(const AddLowRank& op) {
     shapes.require(group.change->k == op.x.row_size(), "the change must have x's columns, it has ",
                    group.change->k);
     shapes.require(is_complete(*group.change, op.out.row_size()), "the pieces must fit out and the buffers");
-    const auto end = op.first_row + op.x.rows();
-    shapes.require(
-        std::ranges::is_sorted(group.rows) &&
-            (group.rows.empty() || (group.rows.front() >= op.first_row && group.rows.back() < end)),
-        "rows must ascend within x");
+    shapes.require(ascend_within(group.rows, op.first_row, op.first_row + op.x.rows()),
+                   "rows must ascend within x");
   }
 }
 
@@ -60,16 +57,10 @@ OpCost cost(const AddLowRank& op) {
   OpCost cost{.label = "adapters", .columns = op.out.row_size(), .depth = op.x.row_size()};
   for (const LowRankGroup& group : op.groups) {
     const auto rows = static_cast<int64_t>(group.rows.size());
-    int64_t elements = group.change->ranks() * group.change->k;
-    int64_t outputs = 0;
-    for (const LowRank::Piece& piece : group.change->pieces) {
-      elements += piece.rank * piece.n;
-      outputs += piece.n;
-    }
     cost.rows += rows;
-    cost.flop += 2.0 * static_cast<double>(rows * elements);
+    cost.flop += 2.0 * static_cast<double>(rows * group.change->elements());
     cost.bytes += static_cast<double>(group.change->a.size() + group.change->b.size()) +
-                  static_cast<double>(rows * (op.x.row_size() + 2 * outputs)) * sizeof(float);
+                  static_cast<double>(rows * (op.x.row_size() + 2 * group.change->outputs())) * sizeof(float);
   }
   return cost;
 }

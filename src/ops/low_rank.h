@@ -34,6 +34,18 @@ struct LowRank {
     for (const Piece& piece : pieces) sum += piece.rank;
     return sum;
   }
+  // Outputs that A and B change.
+  int64_t outputs() const {
+    int64_t sum = 0;
+    for (const Piece& piece : pieces) sum += piece.n;
+    return sum;
+  }
+  // Elements of A and B.
+  int64_t elements() const {
+    int64_t sum = ranks() * k;
+    for (const Piece& piece : pieces) sum += piece.rank * piece.n;
+    return sum;
+  }
 };
 
 // Whether the pieces are in order within the outputs of a matrix, and the buffers have their sizes.

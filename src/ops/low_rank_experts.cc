@@ -41,10 +41,8 @@ void check(const AddLowRankExperts& op) {
   rule(terms <= static_cast<int64_t>(op.rows.size()), "rows must have an element for each term");
   shapes.require_indices("row", op.rows.first(static_cast<size_t>(terms)), op.num_rows);
   rule((op.by_row ? op.num_rows : terms) <= op.x.rows(), "x must have all rows");
-  const int64_t end = op.first_row + op.num_rows;
   for (const LowRankExpertsGroup& group : op.groups) {
-    rule(std::ranges::is_sorted(group.rows) &&
-             (group.rows.empty() || (group.rows.front() >= op.first_row && group.rows.back() < end)),
+    rule(ascend_within(group.rows, op.first_row, op.first_row + op.num_rows),
          "the rows of a group must ascend within the call's");
     for (size_t e = 0; e < op.sites.size(); ++e) {
       const LowRank* change = op.change(group, e);
@@ -59,15 +57,9 @@ OpCost cost(const AddLowRankExperts& op) {
   OpCost cost{.label = "adapters", .columns = op.out.row_size(), .depth = op.x.row_size()};
   const LowRank* last = nullptr;
   each_change(op, [&](int64_t /*term*/, const LowRank& change) {
-    int64_t elements = change.ranks() * change.k;
-    int64_t outputs = 0;
-    for (const LowRank::Piece& piece : change.pieces) {
-      elements += piece.rank * piece.n;
-      outputs += piece.n;
-    }
     ++cost.rows;
-    cost.flop += 2.0 * static_cast<double>(elements);
-    cost.bytes += static_cast<double>(op.x.row_size() + 2 * outputs) * sizeof(float);
+    cost.flop += 2.0 * static_cast<double>(change.elements());
+    cost.bytes += static_cast<double>(op.x.row_size() + 2 * change.outputs()) * sizeof(float);
     // An expert's terms follow each other.
     if (&change != last) cost.bytes += static_cast<double>(change.a.size() + change.b.size());
     last = &change;

@@ -1,6 +1,7 @@
 // Helpers for the shape checks of ops. Nothing is allocated unless a check fails.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <initializer_list>
@@ -12,6 +13,11 @@
 #include "tensor/tensor.h"
 
 namespace quire {
+
+// Whether rows ascend within [first, end).
+inline bool ascend_within(std::span<const int32_t> rows, int64_t first, int64_t end) {
+  return std::ranges::is_sorted(rows) && (rows.empty() || (rows.front() >= first && rows.back() < end));
+}
 
 // The operands of one call of an op. Errors name the op, the violated rule and the shapes of all operands.
 class ShapeCheck {

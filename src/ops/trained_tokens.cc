@@ -24,10 +24,7 @@ void check_token_groups(const ShapeCheck& shapes, std::span<const TrainedTokensG
         tokens.values.size() == tokens.ids.size() * static_cast<size_t>(size) * dtype_size(tokens.dtype) &&
             std::ranges::is_sorted(tokens.ids),
         "the tokens must ascend and fit their buffer");
-    shapes.require(
-        std::ranges::is_sorted(group.rows) &&
-            (group.rows.empty() || (group.rows.front() >= first_row && group.rows.back() < first_row + rows)),
-        "rows must ascend within out");
+    shapes.require(ascend_within(group.rows, first_row, first_row + rows), "rows must ascend within out");
   }
 }
 
