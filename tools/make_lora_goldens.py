@@ -202,6 +202,21 @@ def stack_experts(drawn, folder, form, shapes):
     return drawn
 
 
+def write_config(path, saved, model_name, changes=None):
+    """adapter_config.json as PEFT has saved it in a folder."""
+    written = json.loads((saved / "adapter_config.json").read_text()) | dict(base_model_name_or_path=model_name) | (changes or {})
+    # Sets have no order.
+    for key, value in written.items():
+        if isinstance(value, list) and key != "trainable_token_indices":
+            written[key] = sorted(value)
+    (path / "adapter_config.json").write_text(json.dumps(written, indent=1) + "\n")
+
+
+def write_golden(path, model_name, cases, base):
+    golden = dict(peft=peft.__version__, transformers=transformers.__version__, torch=torch.__version__, model=model_name, cases=cases, base=base)
+    (path / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+
+
 def make_adapter(path, model_name, arguments, dtype, form=None, changes=None):
     shutil.rmtree(path, ignore_errors=True)
     path.mkdir(parents=True)
@@ -213,12 +228,7 @@ def make_adapter(path, model_name, arguments, dtype, form=None, changes=None):
         get_peft_model(load_base(base_folder), config).save_pretrained(folder / "empty", save_embedding_layers=path.name in WITH_COPIES)
         shapes = {name: tuple(value.shape) for name, value in load_file(folder / "empty" / "adapter_model.safetensors").items()}
         files = describe(form.describe(shapes) if form else shapes, config, dtype, base)
-        written = json.loads((folder / "empty" / "adapter_config.json").read_text()) | dict(base_model_name_or_path=model_name) | (changes or {})
-        # Sets have no order.
-        for key, value in written.items():
-            if isinstance(value, list) and key != "trainable_token_indices":
-                written[key] = sorted(value)
-        (path / "adapter_config.json").write_text(json.dumps(written, indent=1) + "\n")
+        write_config(path, folder / "empty", model_name, changes)
         for seed in range(SEEDS):
             golden_weights.write_description(path, seed, files)
             drawn = folder / f"drawn{seed}"
@@ -230,23 +240,22 @@ def make_adapter(path, model_name, arguments, dtype, form=None, changes=None):
                 break
         else:
             raise SystemExit(f"{path.name}: no seed gives clear greedy tokens")
-    golden = dict(peft=peft.__version__, transformers=transformers.__version__, torch=torch.__version__, model=model_name, cases=cases,
-                  base=[round(x, 6) for x in unchanged])
-    (path / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+    write_golden(path, model_name, cases, [round(x, 6) for x in unchanged])
     print(f"{path.name}: seed {seed}, {sum(f.stat().st_size for f in path.iterdir())} bytes")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, default=GOLDEN / "lora")
-    parser.add_argument("names", nargs="*", choices=[[], *ADAPTERS], metavar="NAME")
+def main(doc, folder, adapters, make):
+    """Makes the adapters that the command line names, or all. make: a function of a folder and an entry of `adapters`."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=pathlib.Path, default=GOLDEN / folder)
+    parser.add_argument("names", nargs="*", choices=[[], *adapters], metavar="NAME")
     args = parser.parse_args()
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    for name in args.names or ADAPTERS:
-        make_adapter(args.out / name, *ADAPTERS[name])
+    for name in args.names or adapters:
+        make(args.out / name, *adapters[name])
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, "lora", ADAPTERS, make_adapter)

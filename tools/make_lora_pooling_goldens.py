@@ -10,17 +10,14 @@ Usage: make_lora_pooling_goldens.py [--out DIR] [NAME...]       default: all
 Needs peft, transformers and torch.
 """
 
-import argparse
 import json
 import pathlib
 import shutil
 import tempfile
 
 import golden_weights
-import peft
 import torch
-import transformers
-from make_lora_goldens import DTYPES, GOLDEN
+from make_lora_goldens import DTYPES, GOLDEN, main, write_config, write_golden
 from make_pooling_goldens import MODELS, vector_of
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file
@@ -85,11 +82,7 @@ def make_adapter(path, model_name, arguments, dtype):
         golden_weights.write_checkpoint(GOLDEN / "pooling" / model_name, pathlib.Path(base_folder))
         base = load_base(base_folder, model_config)
         get_peft_model(load_base(base_folder, model_config), config).save_pretrained(folder / "empty", save_embedding_layers=False)
-        written = json.loads((folder / "empty" / "adapter_config.json").read_text()) | dict(base_model_name_or_path=model_name)
-        for key, value in written.items():
-            if isinstance(value, list):
-                written[key] = sorted(value)
-        (path / "adapter_config.json").write_text(json.dumps(written, indent=1) + "\n")
+        write_config(path, folder / "empty", model_name)
         golden_weights.write_description(path, SEED, describe(folder / "empty", config, dtype, base))
         golden_weights.write_checkpoint(path, folder / "drawn")
         model = PeftModel.from_pretrained(load_base(base_folder, model_config), folder / "drawn").eval()
@@ -102,23 +95,9 @@ def make_adapter(path, model_name, arguments, dtype):
     change = (torch.tensor(cases[-1]["vector"]) - unchanged).abs().max()
     if change < MIN_CHANGE * unchanged.abs().max():
         raise SystemExit(f"{path.name}: changes the vector by {change} only")
-    golden = dict(peft=peft.__version__, transformers=transformers.__version__, torch=torch.__version__, model=model_name, cases=cases,
-                  base=[round(x, 8) for x in unchanged.tolist()])
-    (path / "golden.json").write_text(json.dumps(golden, separators=(",", ":")) + "\n")
+    write_golden(path, model_name, cases, [round(x, 8) for x in unchanged.tolist()])
     print(f"{path.name}: {sum(f.stat().st_size for f in path.iterdir())} bytes")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=pathlib.Path, default=GOLDEN / "lora_pooling")
-    parser.add_argument("names", nargs="*", choices=[[], *ADAPTERS], metavar="NAME")
-    args = parser.parse_args()
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    for name in args.names or ADAPTERS:
-        make_adapter(args.out / name, *ADAPTERS[name])
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, "lora_pooling", ADAPTERS, make_adapter)

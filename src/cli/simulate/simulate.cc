@@ -5,12 +5,12 @@
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
 #include <map>
 
 #include "base/counted.h"
 #include "base/error.h"
 #include "base/strings.h"
+#include "cli/bench/stats.h"
 #include "cli/commands.h"
 #include "cli/flags.h"
 #include "cli/progress.h"
@@ -210,13 +210,8 @@ void write_plots(const std::string& directory, const Output& out) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
   if (error) throw Error(cat("cannot create ", directory, ": ", error.message()));
-  for (const auto& [name, svg] : out.plots) {
-    const std::string path = (std::filesystem::path(directory) / name).string();
-    std::ofstream file(path);
-    file << svg;
-    file.close();
-    if (!file) throw Error(cat("cannot write ", path));
-  }
+  for (const auto& [name, svg] : out.plots)
+    write_text((std::filesystem::path(directory) / name).string(), svg);
 }
 
 int run_simulate(const SimulateFlags& f) {

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <vector>
 
 #include "op_testing.h"
@@ -13,6 +12,7 @@ namespace quire {
 namespace {
 
 using test::fast_isas;
+using test::random_buffer;
 using test::random_tensor;
 using test::same_rows;
 using test::TestContext;
@@ -25,13 +25,8 @@ constexpr int32_t kFirstEmbedding = 100;
 EmbeddingChange make_embedding_change(DType dtype, int64_t rank, float scale, uint32_t seed) {
   EmbeddingChange change{
       .vocab_size = kEmbeddingRows, .size = kEmbeddingSize, .rank = rank, .scale = scale, .dtype = dtype};
-  const auto filled = [&](Buffer& buffer, int64_t count, uint32_t own_seed) {
-    const TestTensor values = random_tensor(dtype, {1, count}, own_seed);
-    buffer = Buffer(static_cast<size_t>(count) * dtype_size(dtype));
-    std::memcpy(buffer.data(), values.view().data, buffer.size());
-  };
-  filled(change.a, kEmbeddingRows * rank, seed);
-  filled(change.b, rank * kEmbeddingSize, seed + 1);
+  change.a = random_buffer(dtype, kEmbeddingRows * rank, seed);
+  change.b = random_buffer(dtype, rank * kEmbeddingSize, seed + 1);
   return change;
 }
 

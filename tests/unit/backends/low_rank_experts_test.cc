@@ -16,6 +16,7 @@ namespace quire {
 namespace {
 
 using test::fast_isas;
+using test::random_buffer;
 using test::random_tensor;
 using test::same_rows;
 using test::TestContext;
@@ -28,21 +29,12 @@ constexpr int32_t kNumRows = 70;
 constexpr int32_t kExpertsOfRow = 2;
 constexpr int32_t kFirstOfRows = 100;
 
-Buffer random_values(int64_t count, DType dtype, uint32_t seed) {
-  const TestTensor values = random_tensor(dtype, {1, count}, seed);
-  Buffer buffer(static_cast<size_t>(count) * dtype_size(dtype));
-  std::memcpy(buffer.data(), values.view().data, buffer.size());
-  return buffer;
-}
-
 std::unique_ptr<const LowRank> make_expert_change(DType dtype, std::vector<LowRank::Piece> pieces,
                                                   uint32_t seed) {
   LowRank change{.k = kDepth, .dtype = dtype, .pieces = std::move(pieces)};
-  int64_t elements = 0;
-  for (const LowRank::Piece& piece : change.pieces) elements += piece.rank * piece.n;
-  change.a = random_values(change.ranks() * kDepth, dtype, seed);
-  change.b = random_values(elements, dtype, seed + 1);
-  if (seed % 3 == 0) change.bias = random_values(kWidth, DType::kF32, seed + 2);
+  change.a = random_buffer(dtype, change.ranks() * kDepth, seed);
+  change.b = random_buffer(dtype, change.elements() - change.ranks() * change.k, seed + 1);
+  if (seed % 3 == 0) change.bias = random_buffer(DType::kF32, kWidth, seed + 2);
   return std::make_unique<LowRank>(std::move(change));
 }
 

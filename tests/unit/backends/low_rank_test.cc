@@ -16,6 +16,7 @@ namespace quire {
 namespace {
 
 using test::fast_isas;
+using test::random_buffer;
 using test::random_tensor;
 using test::same_rows;
 using test::TestContext;
@@ -24,20 +25,11 @@ using test::TestTensor;
 constexpr int64_t kColumnsOfA = 147;  // four registers of 32, one and a part
 constexpr int64_t kOutputs = 500;
 
-Buffer random_buffer(int64_t count, DType dtype, uint32_t seed) {
-  const TestTensor values = random_tensor(dtype, {1, count}, seed);
-  Buffer buffer(static_cast<size_t>(count) * dtype_size(dtype));
-  if (count > 0) std::memcpy(buffer.data(), values.view().data, buffer.size());
-  return buffer;
-}
-
 LowRank make_change(DType dtype, std::vector<LowRank::Piece> pieces, uint32_t seed, bool bias = false) {
   LowRank change{.k = kColumnsOfA, .dtype = dtype, .pieces = std::move(pieces)};
-  int64_t elements = 0;
-  for (const LowRank::Piece& piece : change.pieces) elements += piece.rank * piece.n;
-  change.a = random_buffer(change.ranks() * kColumnsOfA, dtype, seed);
-  change.b = random_buffer(elements, dtype, seed + 1);
-  if (bias) change.bias = random_buffer(kOutputs, DType::kF32, seed + 2);
+  change.a = random_buffer(dtype, change.ranks() * kColumnsOfA, seed);
+  change.b = random_buffer(dtype, change.elements() - change.ranks() * change.k, seed + 1);
+  if (bias) change.bias = random_buffer(DType::kF32, kOutputs, seed + 2);
   return change;
 }
 

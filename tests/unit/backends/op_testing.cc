@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <random>
 
 namespace quire::test {
@@ -64,6 +65,14 @@ TestTensor random_tensor(DType dtype, Shape shape, uint32_t seed, int64_t paddin
     }
   }
   return t;
+}
+
+Buffer random_buffer(DType dtype, int64_t count, uint32_t seed) {
+  Buffer buffer(static_cast<size_t>(count) * dtype_size(dtype));
+  if (count == 0) return buffer;
+  const TestTensor values = random_tensor(dtype, {1, count}, seed);
+  std::memcpy(buffer.data(), values.view().data, buffer.size());
+  return buffer;
 }
 
 void expect_near(const TensorView& got, const TensorView& want, float absolute, float relative,

@@ -79,6 +79,8 @@ class TestTensor {
 
 // Elements of a normal distribution with mean 0 and the standard deviation `scale`.
 TestTensor random_tensor(DType dtype, Shape shape, uint32_t seed, int64_t padding = 0, float scale = 1.0F);
+// The values of random_tensor(dtype, {1, count}, seed). count may be 0.
+Buffer random_buffer(DType dtype, int64_t count, uint32_t seed);
 
 // Compares bits, including those of NaN.
 inline bool same_row(const TensorView& a, int64_t row_a, const TensorView& b, int64_t row_b) {

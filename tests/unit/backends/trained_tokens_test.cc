@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <array>
-#include <cstring>
 #include <vector>
 
 #include "op_testing.h"
@@ -14,6 +13,7 @@ namespace quire {
 namespace {
 
 using test::fast_isas;
+using test::random_buffer;
 using test::random_tensor;
 using test::same_rows;
 using test::TestContext;
@@ -25,9 +25,7 @@ constexpr int32_t kFirstTokenRow = 100;
 
 TrainedTokens make_tokens(DType dtype, std::vector<int32_t> ids, uint32_t seed) {
   TrainedTokens tokens{.size = kTokenSize, .dtype = dtype, .ids = std::move(ids), .values = {}};
-  const TestTensor values = random_tensor(dtype, {static_cast<int64_t>(tokens.ids.size()), kTokenSize}, seed);
-  tokens.values = Buffer(tokens.ids.size() * static_cast<size_t>(kTokenSize) * dtype_size(dtype));
-  std::memcpy(tokens.values.data(), values.view().data, tokens.values.size());
+  tokens.values = random_buffer(dtype, static_cast<int64_t>(tokens.ids.size()) * kTokenSize, seed);
   return tokens;
 }
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "io/json_file.h"
-#include "unit/engine/engine_testing.h"
+#include "unit/engine/lora_testing.h"
 #include "unit/exec/guarded_device.h"
 #include "unit/models/golden_models.h"
 
@@ -26,12 +26,7 @@ nlohmann::json pooled_golden(const std::filesystem::path& directory) {
 }
 
 const std::map<std::string, std::vector<std::string>>& pooling_adapters() {
-  static const std::map<std::string, std::vector<std::string>> all = [] {
-    std::map<std::string, std::vector<std::string>> found;
-    for (const std::string& name : test::golden_names("lora_pooling"))
-      found[pooled_golden(pooled_adapter(name))["model"].get<std::string>()].push_back(name);
-    return found;
-  }();
+  static const auto all = test::golden_adapters("lora_pooling");
   return all;
 }
 

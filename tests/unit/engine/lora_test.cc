@@ -29,12 +29,7 @@ nlohmann::json golden_of(const std::string& adapter) {
 
 // The golden adapters of each model.
 const std::map<std::string, std::vector<std::string>>& adapters_by_model() {
-  static const std::map<std::string, std::vector<std::string>> all = [] {
-    std::map<std::string, std::vector<std::string>> found;
-    for (const std::string& name : test::golden_names("lora"))
-      found[golden_of(name)["model"].get<std::string>()].push_back(name);
-    return found;
-  }();
+  static const auto all = test::golden_adapters("lora");
   return all;
 }
 

@@ -4,10 +4,12 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "io/json_file.h"
 #include "support/temp_dir.h"
 #include "unit/engine/engine_testing.h"
 
@@ -19,6 +21,16 @@ inline constexpr const char* kOtherAdapter = "qwen3-rslora";
 
 inline std::filesystem::path adapter_path(const std::string& name) {
   return golden_checkpoint("lora/" + name);
+}
+
+// The golden adapters of a set ("lora", "lora_pooling") by the name of their base.
+inline std::map<std::string, std::vector<std::string>> golden_adapters(const std::string& set) {
+  std::map<std::string, std::vector<std::string>> found;
+  for (const std::string& name : golden_names(set)) {
+    const nlohmann::json golden = read_json_file(golden_checkpoint(set + "/" + name) / "golden.json");
+    found[golden["model"].get<std::string>()].push_back(name);
+  }
+  return found;
 }
 
 inline EngineConfig lora_config(const std::string& model) {
