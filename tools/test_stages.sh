@@ -257,11 +257,16 @@ wheel() {
   QUIRE_WHEEL=$file run_pytest wheel build/venv-wheel tests/wheel
 }
 
-# The OpenAI classes of LLM frameworks against the server. Their packages need 700 MB in build/venv-frameworks.
+# The OpenAI classes of LLM frameworks and agents against the server, and what llguidance accepts. Their packages need 700 and 170 MB. They have environments of
+# their own, because some of the frameworks need version 2 of the openai client and the agents version 3.
 frameworks() {
+  local status=0
   python_with tests/frameworks/requirements.txt build/venv-frameworks || return 1
-  tools/build.sh release quire || return 1
-  run_pytest frameworks build/venv-frameworks tests/frameworks
+  python_with tests/frameworks/agents/requirements.txt build/venv-agents || return 1
+  tools/build.sh release quire test_grammar || return 1
+  run_pytest frameworks build/venv-frameworks tests/frameworks --ignore tests/frameworks/agents || status=1
+  run_pytest agents build/venv-agents tests/frameworks/agents || status=1
+  return $status
 }
 
 tidy_one() {  # FILE

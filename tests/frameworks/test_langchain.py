@@ -3,8 +3,8 @@
 import asyncio
 
 import pytest
-from conftest import MODEL, QUESTION
-from langchain_core.messages import HumanMessage
+from conftest import CALLER, MODEL, NO_REASONING, QUESTION, Weather
+from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_core.prompts import ChatPromptTemplate
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
 
@@ -57,6 +57,32 @@ def test_parameters(chat):
     sampled = chat.model_copy(update={"temperature": 1.0, "seed": 5})
     assert sampled.invoke(QUESTION).content == sampled.invoke(QUESTION).content
     assert len(chat.model_copy(update={"temperature": 1.0, "n": 2}).generate([[HumanMessage(QUESTION)]]).generations[0]) == 2
+
+
+@pytest.fixture(scope="module")
+def caller(caller_url):
+    return ChatOpenAI(base_url=caller_url, api_key="none", model=CALLER, temperature=1.2, seed=3, max_tokens=200, max_retries=0,
+                      logit_bias=NO_REASONING)
+
+
+def test_tools_are_called_and_their_results_read(caller):
+    tools = caller.bind_tools([Weather], tool_choice="any", parallel_tool_calls=False)
+    message = tools.invoke(QUESTION)
+    [call] = message.tool_calls
+    assert call["name"] == "Weather" and Weather.model_validate(call["args"])
+    total = None
+    for chunk in tools.stream(QUESTION):
+        total = chunk if total is None else total + chunk
+    assert total.tool_calls[0]["args"] == call["args"]
+    answer = caller.bind_tools([Weather], tool_choice="none").invoke([HumanMessage(QUESTION), message, ToolMessage("sunny", tool_call_id=call["id"])])
+    assert answer.content and not answer.tool_calls
+
+
+@pytest.mark.parametrize("method", ["json_schema", "function_calling"])
+def test_structured_output(caller, method):
+    model = caller.with_structured_output(Weather, method=method)
+    assert isinstance(model.invoke(QUESTION), Weather)
+    assert isinstance(list(model.stream(QUESTION))[-1], Weather)
 
 
 def test_completion(url):
