@@ -74,11 +74,14 @@ struct EngineOptions {
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
   int64_t grammar_cache_size = int64_t{256}
                                << 20;  // bytes for compiled output constraints (JSON Schemas, ...)
-  std::string device = "auto";         // device that computes the model: auto (the CPU), cpu
-  std::string profile;                 // file for a profile of the steps, written at the end; empty = none
-  int32_t threads = 0;                 // compute threads; 0 = the physical cores available to this process
-  uint64_t seed = 0;                   // for requests without a seed
-  bool enable_lora = false;  // adapters may be loaded while the engine runs; implied by the following two
+  // Append text that a constraint leaves no choice for without computing its tokens one by one. The outputs
+  // are the same.
+  bool jump_ahead = true;
+  std::string device = "auto";  // device that computes the model: auto (the CPU), cpu
+  std::string profile;          // file for a profile of the steps, written at the end; empty = none
+  int32_t threads = 0;          // compute threads; 0 = the physical cores available to this process
+  uint64_t seed = 0;            // for requests without a seed
+  bool enable_lora = false;     // adapters may be loaded while the engine runs; implied by the following two
   std::vector<LoraModule> lora_modules;  // adapters that requests can name from the start
   std::string lora_dir;        // its subdirectories are adapters, registered when a request first names one
   int32_t max_lora_rank = 16;  // maximum rank of an adapter

@@ -33,7 +33,7 @@ struct Completion {
   int32_t index = 0;
   std::string text;
   std::vector<TokenId> token_ids;
-  double cumulative_logprob = 0.0;
+  double cumulative_logprob = 0.0;  // without tokens that a constraint forced, unless logprobs were requested
   std::vector<std::vector<Logprob>> logprobs;  // per token, the generated one first; empty unless requested
   std::string finish_reason;                   // stop, length, abort, repetition
   std::optional<std::string> stop_string;      // the stop string that ended the output

@@ -215,6 +215,7 @@ const std::map<std::string, OptionField>& option_fields() {
       {"long_prefill_token_threshold", &EngineOptions::long_prefill_token_threshold},
       {"max_num_partial_prefills", &EngineOptions::max_num_partial_prefills},
       {"enable_prefix_caching", &EngineOptions::enable_prefix_caching},
+      {"jump_ahead", &EngineOptions::jump_ahead},
       {"swap_space", &EngineOptions::swap_space},
       {"kv_disk_cache", &EngineOptions::kv_disk_cache},
       {"kv_disk_cache_size", &EngineOptions::kv_disk_cache_size},

@@ -273,6 +273,12 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Memory for compiled output constraints (JSON Schemas, regular expressions, grammars)")
       ->transform(byte_size());
   command
+      .add_flag(
+          "--jump-ahead,!--no-jump-ahead", config.jump_ahead,
+          "Append text that an output constraint leaves no choice for at once, instead of token by token; "
+          "the outputs are the same (default: on)")
+      ->group(group);
+  command
       .add_flag("--enable-prefix-caching,!--no-enable-prefix-caching", config.enable_prefix_caching,
                 "Reuse KV cache blocks of equal prompt prefixes (default: on)")
       ->group(group);

@@ -38,6 +38,9 @@ class ConstraintState {
   virtual bool finished() const = 0;
   // The bytes that every valid output has next; "" if there is a choice or the output may end here.
   virtual std::string forced_bytes() const = 0;
+  // The tokens that write forced_bytes(), as the tokenizer does: all but the last one, which could be another
+  // token together with the text after it. Empty if there is no tokenizer or it has no tokens for the text.
+  virtual std::vector<TokenId> forced_tokens() const { return {}; }
 };
 
 // A compiled constraint. Immutable and shared by all requests with the same specification; any thread may

@@ -36,7 +36,7 @@ struct CompletionDelta {
   std::vector<TextMarker> markers;  // in the order of the text
   std::vector<TokenId> token_ids;
   std::vector<PositionLogprobs> logprobs;  // per token; empty unless requested
-  double cumulative_logprob = 0.0;         // sum over all tokens so far
+  double cumulative_logprob = 0.0;         // sum of SampledToken::logprob over all tokens so far
   FinishReason finish_reason = FinishReason::kNone;
   // The stop string or stop token id that ended the sample; monostate for an end token and other reasons.
   std::variant<std::monostate, std::string, TokenId> stop_reason;

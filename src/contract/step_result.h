@@ -26,7 +26,8 @@ struct PositionLogprobs {
 struct SampledToken {
   SeqId seq = -1;
   TokenId token = -1;
-  float logprob = 0.0F;                    // as in TokenLogprob; always set
+  // As in TokenLogprob. 0 for a token that a constraint forces, unless the request asked for logprobs.
+  float logprob = 0.0F;
   std::vector<PositionLogprobs> logprobs;  // one entry if the request asked for logprobs, otherwise empty
   bool completes = false;  // a constraint allows nothing after this token, so the sequence ends with it
 };

@@ -77,6 +77,7 @@ void plan_memory(const EngineConfig& config, LoadedModel& model) {
   options.max_num_batched_tokens = info.max_num_batched_tokens;
   options.max_model_len = static_cast<int32_t>(model_len);
   options.logprobs_mode = config.logprobs_mode;
+  options.jump_ahead = config.jump_ahead;
   const int64_t workspace = model.runtime->workspace_bytes(options);
   // The system counts mapped weights as available memory, but every step reads them.
   const DeviceMemory memory = model.runtime->device().memory();

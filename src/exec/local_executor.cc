@@ -20,9 +20,7 @@ size_t kernel_workspace(const Model& model, Device& device, const LocalExecutorO
 bool append(SequenceRecord& record, TokenId token, float surprise = 0.0F) {
   record.tokens.push_back(token);
   record.sampling.append(token, surprise);
-  if (!record.constrained) return false;
-  ConstraintState& state = *record.constrained->state;
-  return state.accept(token) && state.finished();
+  return record.constrained && record.constrained->append(token);
 }
 
 }  // namespace
@@ -32,6 +30,7 @@ LocalExecutor::LocalExecutor(const Model& model, Device& device, const LocalExec
       pool_(device.threads()),
       vocab_size_(static_cast<int32_t>(model.spec().vocab_size)),
       max_model_len_(options.max_model_len),
+      jump_ahead_(options.jump_ahead),
       stream_(device.create_stream()),
       kv_(device, model.spec(), options.kv_dtype, options.layout),
       shares_host_memory_(device.shares_host_memory()),
@@ -195,15 +194,11 @@ void LocalExecutor::sample(std::span<const LogitRow> rows) {
   note(kSampleEvent, sampling_begin, num_rows);
 }
 
-// The tokens that the sequence's constraint allows next; empty for all. With ignore_eos, an output that could
-// end here continues.
+// The tokens that the sequence's constraint allows next; empty for all.
 Result<TokenMask> LocalExecutor::allowed_tokens(SequenceRecord& record, int thread) {
   if (!record.constrained) return TokenMask();
   std::vector<uint32_t>& mask = masks_[static_cast<size_t>(thread)];
-  if (Status filled = record.constrained->state->fill(mask); !filled.ok()) return filled.failure();
-  for (const TokenId token : record.constrained->masked) {
-    if (token >= 0 && token < vocab_size_) mask[static_cast<size_t>(token) / 32] &= ~(1U << (token % 32));
-  }
+  if (Status filled = record.constrained->fill(mask); !filled.ok()) return filled.failure();
   return TokenMask(mask);
 }
 
@@ -254,7 +249,8 @@ void LocalExecutor::process_row(const LogitRow& row, std::span<float> logits, Ro
     SampledToken& token = outcome.sampled.emplace_back();
     token.seq = seq + i;
     token.token = drawn->token;
-    token.logprob = drawn->logprob;
+    const bool forced = record.constrained && record.constrained->forced() >= 0;
+    token.logprob = forced && !params.wants_logprobs() ? 0.0F : drawn->logprob;
     outcome.surprises.push_back(drawn->surprise);
     if (drawn->logprobs) token.logprobs.push_back(std::move(*drawn->logprobs));
   }
@@ -281,7 +277,22 @@ void LocalExecutor::collect(const LogitRow& row, RowOutcome& outcome) {
   for (size_t i = 0; i < outcome.sampled.size(); ++i) {
     SampledToken& token = outcome.sampled[i];
     token.completes = append(sequences_.at(token.seq), token.token, outcome.surprises[i]);
+    const SeqId sample = token.seq;
+    const bool completes = token.completes;
     result_.sampled.push_back(std::move(token));
+    if (!completes) append_forced(sample);
+  }
+}
+
+// Tokens that follow without a choice need no logits: they are appended at once, and the next step computes
+// them as a chunk.
+void LocalExecutor::append_forced(SeqId seq) {
+  SequenceRecord& record = sequences_.at(seq);
+  if (!jump_ahead_ || !record.constrained || record.sampling.params().wants_logprobs()) return;
+  for (TokenId token = record.constrained->forced(); token >= 0; token = record.constrained->forced()) {
+    const bool completes = append(record, token);
+    result_.sampled.push_back({.seq = seq, .token = token, .completes = completes});
+    if (completes) return;
   }
 }
 

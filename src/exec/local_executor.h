@@ -28,6 +28,7 @@ struct LocalExecutorOptions {
   int32_t max_num_batched_tokens = 0;
   int32_t max_model_len = 0;
   LogprobsMode logprobs_mode = LogprobsMode::kRawLogprobs;
+  bool jump_ahead = true;  // append tokens that a constraint forces without computing logits for them
   std::shared_ptr<DiskCache> disk;  // null = no disk tier
   OpProfile* profile = nullptr;     // computes with its table, or null; outlives the executor
   KernelTuning tuning = {};
@@ -80,11 +81,13 @@ class LocalExecutor : public Executor {
   void start_beam_searches(const StepPlan& plan);
   void count_row(BeamGroup& group);
   void advance(BeamGroup& group);
+  void append_forced(SeqId seq);
 
   const Model& model_;
   ThreadPool& pool_;
   int32_t vocab_size_;
   int32_t max_model_len_;
+  bool jump_ahead_;
   std::unique_ptr<DeviceStream> stream_;
   KvStore kv_;
   bool shares_host_memory_;

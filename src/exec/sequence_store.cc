@@ -8,8 +8,7 @@ namespace {
 
 std::optional<ConstrainedOutput> constrained_output(const SequenceInit& init) {
   if (init.constraint == nullptr) return std::nullopt;
-  return ConstrainedOutput(init.constraint->start(),
-                           init.sampling->ignore_eos ? init.end_token_ids : std::vector<TokenId>());
+  return ConstrainedOutput(init);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "contract/step_plan.h"
+#include "exec/constrained_output.h"
 #include "sample/beam_search.h"
 #include "sample/sampling_state.h"
 
@@ -20,23 +21,6 @@ struct BeamGroup {
   BeamSearch search;
   int64_t step = -1;    // StepPlan::step of the counted rows
   size_t num_rows = 0;  // active beams whose rows of that step are complete
-};
-
-// State of a constrained sequence. A copy is a clone, for another sequence.
-struct ConstrainedOutput {
-  std::unique_ptr<ConstraintState> state;
-  std::vector<TokenId> masked;  // end tokens that the request ignores
-
-  ConstrainedOutput(std::unique_ptr<ConstraintState> start, std::vector<TokenId> masked_tokens)
-      : state(std::move(start)), masked(std::move(masked_tokens)) {}
-  ConstrainedOutput(const ConstrainedOutput& other) : state(other.state->clone()), masked(other.masked) {}
-  ConstrainedOutput& operator=(const ConstrainedOutput& other) {
-    if (this != &other) *this = ConstrainedOutput(other);
-    return *this;
-  }
-  ConstrainedOutput(ConstrainedOutput&&) = default;
-  ConstrainedOutput& operator=(ConstrainedOutput&&) = default;
-  ~ConstrainedOutput() = default;
 };
 
 struct SequenceRecord {

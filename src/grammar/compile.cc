@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/strings.h"
 #include "grammar/compile_grammar.h"
 #include "grammar/masks.h"
 #include "grammar/parser.h"
@@ -16,6 +17,15 @@ namespace {
 constexpr size_t kMinVisitedToCache = 256;
 // Limit of one forced text; the next call continues.
 constexpr size_t kMaxForcedBytes = 4096;
+
+// Without the bytes of a character that is not complete.
+std::string_view without_partial_character(std::string_view text) {
+  for (size_t partial = 0; partial < 4 && partial <= text.size(); ++partial) {
+    const std::string_view whole = text.substr(0, text.size() - partial);
+    if (is_valid_utf8(whole)) return whole;
+  }
+  return {};
+}
 
 Failure too_ambiguous(size_t max_items) {
   return invalid_argument("The grammar is too ambiguous: the output so far can be read in more than " +
@@ -112,6 +122,19 @@ class GrammarState final : public ConstraintState {
       std::swap(current, next);
     }
     return text;
+  }
+
+  std::vector<TokenId> forced_tokens() const override {
+    const std::string text = forced_bytes();
+    if (text.size() < 2) return {};
+    std::vector<TokenId> tokens = constraint_->tokens->encode(without_partial_character(text));
+    if (!tokens.empty()) tokens.pop_back();
+    // A token that the grammar names is not text.
+    const auto named = [&](TokenId token) {
+      return std::ranges::binary_search(constraint_->grammar.tokens, token);
+    };
+    tokens.erase(std::ranges::find_if(tokens, named), tokens.end());
+    return tokens;
   }
 
  private:

@@ -17,12 +17,15 @@ std::shared_ptr<const TokenTable> TokenTable::from_tokenizer(const Tokenizer& to
     const bool is_text = !tokenizer.is_special(token) && tokenizer.unk_id() != token;
     if (is_text) texts[i] = tokenizer.token_bytes(token);
   }
-  return from_texts(std::move(texts), end_tokens);
+  return from_texts(std::move(texts), end_tokens,
+                    [&tokenizer](std::string_view text) { return tokenizer.encode(text, false); });
 }
 
 std::shared_ptr<const TokenTable> TokenTable::from_texts(std::vector<std::string> texts,
-                                                         std::span<const TokenId> end_tokens) {
+                                                         std::span<const TokenId> end_tokens,
+                                                         Encoder encoder) {
   const std::shared_ptr<TokenTable> table(new TokenTable());
+  table->encoder_ = std::move(encoder);
   table->build(std::move(texts), end_tokens);
   table->build_trie();
   table->index_nodes();
@@ -102,6 +105,31 @@ std::string_view TokenTable::bytes(TokenId token) const {
   if (token < 0 || static_cast<size_t>(token) >= vocab_size()) return {};
   const uint32_t begin = begins_[static_cast<size_t>(token)];
   return std::string_view(text_).substr(begin, begins_[static_cast<size_t>(token) + 1] - begin);
+}
+
+std::vector<TokenId> TokenTable::encode(std::string_view text) const {
+  if (!encoder_ || text.empty()) return {};
+  // The last tokens whose bytes are the text; empty if there are none.
+  const auto tokens_of_end = [&](std::vector<TokenId> tokens) {
+    size_t left = text.size();
+    auto first = tokens.end();
+    while (left > 0 && first != tokens.begin()) {
+      const std::string_view own = bytes(*(first - 1));
+      if (own.empty() || !text.substr(0, left).ends_with(own)) return std::vector<TokenId>();
+      left -= own.size();
+      --first;
+    }
+    if (left > 0) return std::vector<TokenId>();
+    tokens.erase(tokens.begin(), first);
+    return tokens;
+  };
+  std::vector<TokenId> whole = encoder_(text);
+  size_t size = 0;
+  for (const TokenId token : whole) size += bytes(token).size();
+  if (size == text.size()) return tokens_of_end(std::move(whole));
+  // Some tokenizers put a space before the text. It is not there after other text, for which a line break
+  // stands.
+  return tokens_of_end(encoder_("\n" + std::string(text)));
 }
 
 bool TokenTable::is_end(TokenId token) const {

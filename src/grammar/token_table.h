@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -28,6 +29,8 @@ class TokenTable {
     uint16_t depth = 0;  // length of the path in bytes
     uint8_t byte = 0;    // the last byte of the path
   };
+  // The tokens of a text, without special ones. Any thread.
+  using Encoder = std::function<std::vector<TokenId>(std::string_view text)>;
   // Longer tokens match no text.
   static constexpr size_t kMaxTokenBytes = 4096;
   // Of lexeme_masks().
@@ -37,18 +40,23 @@ class TokenTable {
   // prompt, so the detokenizer keeps the space of its first token, and "▁a" is always " a". WordPiece joins
   // tokens without "##" by spaces, so those begin with one, also if its decoder would remove the space again
   // (before punctuation). Special tokens, the unknown token and end tokens
-  // have no bytes. vocab_size: the number of logits; the tokenizer may have more or fewer tokens.
+  // have no bytes. vocab_size: the number of logits; the tokenizer may have more or fewer tokens. The
+  // tokenizer must outlive the table.
   static std::shared_ptr<const TokenTable> from_tokenizer(const Tokenizer& tokenizer, size_t vocab_size,
                                                           std::span<const TokenId> end_tokens);
-  // `texts`: the bytes of all tokens by id; an empty one is a special token.
+  // `texts`: the bytes of all tokens by id; an empty one is a special token. encoder: for encode(), or empty.
   static std::shared_ptr<const TokenTable> from_texts(std::vector<std::string> texts,
-                                                      std::span<const TokenId> end_tokens);
+                                                      std::span<const TokenId> end_tokens,
+                                                      Encoder encoder = {});
 
   size_t vocab_size() const { return begins_.size() - 1; }
   // "" for special tokens, end tokens and ids out of range.
   std::string_view bytes(TokenId token) const;
   std::span<const TokenId> end_tokens() const { return end_tokens_; }
   bool is_end(TokenId token) const;
+  // The tokenizer's tokens for a text that follows other text. Empty if there are none with exactly these
+  // bytes.
+  std::vector<TokenId> encode(std::string_view text) const;
 
   std::span<const Node> nodes() const { return nodes_; }
   // The next token with the same bytes as this one; -1 = none.
@@ -76,6 +84,7 @@ class TokenTable {
   std::string text_;              // the bytes of all tokens
   std::vector<uint32_t> begins_;  // [vocab_size + 1] into text_
   std::vector<TokenId> end_tokens_;
+  Encoder encoder_;
   std::vector<Node> nodes_;
   std::vector<int32_t> parents_;        // [nodes]
   std::vector<int32_t> nodes_by_byte_;  // [nodes]

@@ -106,6 +106,12 @@ struct SequenceGroup {
   }
 };
 
+// Whether the sequence generates: the prompt is computed, or its last token is next. It may have more than
+// one token to compute if the executor appended several.
+inline bool decodes(const Sequence& sequence) {
+  return sequence.num_left() == 1 || sequence.num_computed_tokens >= sequence.group->num_prompt_tokens;
+}
+
 inline bool scheduled_before(const Sequence& a, const Sequence& b) {
   return a.group != b.group ? a.group->rank < b.group->rank : a.index < b.index;
 }

@@ -77,9 +77,7 @@ void StepPlanner::limit_budget(StepState& step) const {
   step.num_partial_prefills = 0;
   if (config.tpot_slo <= 0.0 && config.max_num_partial_prefills <= 0) return;
   for (const Sequence* sequence : state_.queues.running()) {
-    const bool decodes = sequence->num_left() == 1;
-    step.decodes_left += decodes ? 1 : 0;
-    step.num_partial_prefills += decodes ? 0 : 1;
+    (decodes(*sequence) ? step.decodes_left : step.num_partial_prefills) += 1;
   }
   if (config.tpot_slo <= 0.0) step.decodes_left = 0;
   if (step.decodes_left == 0) return;
@@ -168,7 +166,8 @@ int32_t StepPlanner::chunk_of(const StepState& step, const Sequence& sequence, i
   if (left == 1) return std::min(1, budget);
   // The first sequence of a plan makes progress in any case.
   const int32_t min_chunk = step.in_flight.empty() ? std::min(1, budget) : 0;
-  int32_t chunk = std::min(left, std::max(min_chunk, budget - step.decodes_left));
+  const int32_t own = decodes(sequence) && step.decodes_left > 0 ? 1 : 0;
+  int32_t chunk = std::min(left, std::max(min_chunk, budget - step.decodes_left + own));
   if (config.long_prefill_token_threshold > 0 && !config.whole_prompts) {
     const int32_t for_ttft = config.ttft_slo > 0.0 ? chunk_for_ttft(step, sequence, chunk) : 0;
     chunk = std::min(chunk, std::max(config.long_prefill_token_threshold, for_ttft));
@@ -233,7 +232,7 @@ bool StepPlanner::allocate_slots(StepState& step, Sequence& sequence) {
 void StepPlanner::put_in_flight(StepState& step, Sequence& sequence) {
   const int32_t num_new_tokens = sequence.num_planned_tokens;
   const bool reaches_end = num_new_tokens == sequence.num_left();
-  if (sequence.num_left() == 1 && step.decodes_left > 0) --step.decodes_left;
+  if (decodes(sequence) && step.decodes_left > 0) --step.decodes_left;
   if (!sequence.executor_has_state) {
     append_init(sequence, step.plan);
     sequence.executor_has_state = true;

@@ -56,6 +56,7 @@ class EngineArgs:
         max_num_queued_reqs: Waiting requests; more are refused. None = no limit.
         logprobs_mode: What log-probabilities are: "raw_logprobs", "raw_logits", "processed_logprobs" or
             "processed_logits". Processed values are after bias, penalties, temperature and truncation.
+        jump_ahead: Append text that an output constraint leaves no choice for at once. The outputs are the same.
         seed: Seed of requests without one.
         chat_template: Template that replaces the model's, or the file of one.
         skip_tokenizer_init: Take token ids only, and return no texts.
@@ -111,6 +112,7 @@ class EngineArgs:
     threads: int | None = None
     activation_dtype: str = "auto"
     kernel_tuning: str = "measure"
+    jump_ahead: bool = True
     weight_cache: str | None = None
     kv_disk_cache: str | None = None
     kv_disk_cache_size: int | None = None
@@ -191,7 +193,7 @@ class EngineArgs:
         }
         for name in ("long_prefill_token_threshold", "max_num_partial_prefills", "scheduling_policy",
                      "preemption_mode", "max_logprobs", "logprobs_mode", "activation_dtype",
-                     "kernel_tuning", "device", "max_lora_rank"):
+                     "kernel_tuning", "jump_ahead", "device", "max_lora_rank"):
             options[name] = getattr(self, name)
         if self.max_model_len not in (None, "auto", -1):
             options["max_model_len"] = self.max_model_len
