@@ -103,6 +103,7 @@ struct SamplingParams {
   float length_penalty = 1.0F;
   EarlyStopping early_stopping = EarlyStopping::kNo;
   std::optional<StructuredOutputs> structured_outputs;
+  int32_t thinking_token_budget = -1;  // after this many tokens of reasoning, its end is forced; -1 = off
   bool skip_special_tokens = true;
   bool spaces_between_special_tokens = true;
 

@@ -271,6 +271,7 @@ const std::map<std::string, SamplingField>& sampling_fields() {
       {"include_stop_str_in_output", &SamplingParams::include_stop_str_in_output},
       {"ignore_eos", &SamplingParams::ignore_eos},
       {"min_tokens", &SamplingParams::min_tokens},
+      {"thinking_token_budget", &SamplingParams::thinking_token_budget},
       {"logprobs", &SamplingParams::logprobs},
       {"prompt_logprobs", &SamplingParams::prompt_logprobs},
       {"use_beam_search", &SamplingParams::use_beam_search},

@@ -113,7 +113,6 @@ _NUMBERS = ("presence_penalty", "frequency_penalty", "repetition_penalty", "temp
 
 # Parameters of vLLM that the engine does not implement, with the value that leaves each off.
 _UNSUPPORTED: dict[str, Any] = {
-    "thinking_token_budget": None,
     "prompt_logprob_start": None,
     "trace_decode_token_ids": None,
     "watermarking": None,
@@ -181,6 +180,8 @@ class SamplingParams:
         logprob_token_ids: Return the log-probabilities of these tokens instead of the most likely ones; at most 128.
         prompt_logprob_token_ids: The same for prompt tokens.
         bad_words: Texts that the output does not contain.
+        thinking_token_budget: After this many tokens of reasoning, its end is forced; 0 = no reasoning, None or
+            -1 = no limit.
         repetition_detection: Ends outputs that repeat themselves; `finish_reason` is then "repetition".
         typical_p: (0, 1]; locally typical sampling.
         top_n_sigma: Keeps logits within this many standard deviations of the largest; 0 or less = off.
@@ -199,8 +200,8 @@ class SamplingParams:
         mirostat_eta: [0, 1]; learning rate of Mirostat.
         samplers: Names of the samplers to apply, in this order. None: all, in the default order.
 
-    `typical_p` and the fields after it are those of llama.cpp. `thinking_token_budget`, `prompt_logprob_start`,
-    `trace_decode_token_ids` and `watermarking` exist in vLLM only: a request that sets one raises `UnsupportedError`.
+    `typical_p` and the fields after it are those of llama.cpp. `prompt_logprob_start`, `trace_decode_token_ids` and
+    `watermarking` exist in vLLM only: a request that sets one raises `UnsupportedError`.
     """
 
     n: int = 1
@@ -318,6 +319,9 @@ class SamplingParams:
         check(self.max_tokens is None or self.max_tokens >= 1, "max_tokens", "at least 1")
         check(self.min_tokens >= 0 and (self.max_tokens is None or self.min_tokens <= self.max_tokens), "min_tokens",
               f"from 0 to max_tokens ({self.max_tokens})")
+        check(self.thinking_token_budget is None or
+              (isinstance(self.thinking_token_budget, int) and self.thinking_token_budget >= -1),
+              "thinking_token_budget", "an integer of at least 0, or -1")
         check(self.logprobs is None or self.logprobs >= -1, "logprobs", "at least 0, or -1")
         check(self.prompt_logprobs is None or self.prompt_logprobs >= -1, "prompt_logprobs", "at least 0, or -1")
         check(self.stream_interval is None or self.stream_interval >= 1, "stream_interval", "at least 1")
@@ -397,6 +401,7 @@ _CORE_FIELDS: Sequence[tuple[str, Any]] = (
     ("seed", None),
     ("ignore_eos", False),
     ("min_tokens", 0),
+    ("thinking_token_budget", None),
     ("logprobs", None),
     ("prompt_logprobs", None),
     ("skip_special_tokens", True),

@@ -355,6 +355,8 @@ void add_sampling_flags(CLI::App& command, SamplingFlags& f) {
   add("--n", f.n, "Number of outputs per prompt");
   add("--max-tokens", f.max_tokens, "Maximum number of generated tokens");
   add("--min-tokens", f.min_tokens, "Minimum number of generated tokens before an end token or stop string");
+  add("--thinking-token-budget", f.thinking_token_budget,
+      "Maximum number of reasoning tokens; their end is then forced. 0 = no reasoning, -1 = no limit");
   add("--temperature", f.temperature, "Sampling temperature; 0 = greedy");
   add("--top-p", f.top_p, "Sample from the most probable tokens with this cumulative probability");
   add("--top-k", f.top_k, "Sample from this many most probable tokens; 0 = all");
@@ -404,6 +406,7 @@ void SamplingFlags::apply(SamplingParams& params) const {
   set(n, params.n);
   set(max_tokens, params.max_tokens);
   set(min_tokens, params.min_tokens);
+  set(thinking_token_budget, params.thinking_token_budget);
   set(temperature, params.temperature);
   set(top_p, params.top_p);
   set(top_k, params.top_k);

@@ -37,7 +37,7 @@ std::unique_ptr<Engine> start_engine(const EngineConfig& config);
 // Sampling parameters as flags. apply() sets only those given on the command line, so the model's defaults
 // remain in effect for the others.
 struct SamplingFlags {
-  std::optional<int> n, max_tokens, top_k, min_tokens, logprobs, prompt_logprobs;
+  std::optional<int> n, max_tokens, top_k, min_tokens, logprobs, prompt_logprobs, thinking_token_budget;
   std::optional<float> temperature, top_p, min_p, repetition_penalty, presence_penalty, frequency_penalty;
   std::optional<int64_t> sampling_seed;
   bool use_beam_search = false;

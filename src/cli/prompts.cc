@@ -65,6 +65,7 @@ void take_sampling(const Json& object, SamplingParams& p) {
   take(object, "n", p.n);
   take(object, "max_tokens", p.max_tokens);
   take(object, "min_tokens", p.min_tokens);
+  take(object, "thinking_token_budget", p.thinking_token_budget);
   take(object, "temperature", p.temperature);
   take(object, "top_p", p.top_p);
   take(object, "top_k", p.top_k);

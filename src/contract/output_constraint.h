@@ -26,11 +26,14 @@ class ConstraintState {
   // mask [ceil(vocab_size / 32)]. Fails with kInvalidArgument if the grammar is too ambiguous here
   // (grammar/limits.h); a function of the state alone otherwise.
   virtual Status fill(std::span<uint32_t> mask) = 0;
+  // Whether every token may follow, end tokens too: fill() need not be called.
+  virtual bool unrestricted() const { return false; }
   // Appends a token. False, without a change, if fill() does not allow it.
   virtual bool accept(TokenId token) = 0;
   // Removes the last `count` accepted tokens; at most as many as were accepted.
   virtual void rollback(size_t count) = 0;
-  // The same state for a sequence that forks off. Costs the same for any length of the output.
+  // The same state for a sequence that forks off. Costs the same for any length of the output, except within
+  // a limit on reasoning (grammar/reasoning_budget.h).
   virtual std::unique_ptr<ConstraintState> clone() const = 0;
   // Whether the output is valid if it ends here.
   virtual bool complete() const = 0;

@@ -21,6 +21,7 @@
 #include "engine/engine_core.h"
 #include "engine/engine_view.h"
 #include "engine/loader.h"
+#include "engine/reasoning_limits.h"
 #include "engine/request_admission.h"
 #include "engine/word_tokenizer.h"
 
@@ -146,6 +147,7 @@ struct Engine::Impl {
   std::atomic<int32_t> num_unstarted{0};  // the queue: submitted requests that have neither started nor ended
   EngineCore core;                        // engine thread only, once it runs
   ConstraintCompiler constraints;
+  ReasoningLimits reasoning;
   WordTokenizer words;
   RequestAdmission admission;
 
@@ -186,8 +188,9 @@ Engine::Impl::Impl(std::unique_ptr<LoadedModel> loaded, const EngineConfig& engi
            model->adapters->enabled() ? &model->adapters->store() : nullptr),
       constraints(model->tokenizer.get(), model->info.vocab_size, model->info.end_token_ids,
                   static_cast<size_t>(config.grammar_cache_size)),
+      reasoning(model->tokenizer.get(), model->chat_templates, model->info.vocab_size),
       words(model->tokenizer.get(), model->info.vocab_size),
-      admission(model->info, *model->adapters, config, constraints, words, core, num_unstarted) {
+      admission(model->info, *model->adapters, config, constraints, reasoning, words, core, num_unstarted) {
   core.restore_disk(model->stored_blocks);
   model->stored_blocks = {};
   core.on_disk_outcome([this] {
@@ -490,6 +493,11 @@ const SamplingParams& Engine::default_sampling() const {
 
 Result<SharedConstraint> Engine::compile(const StructuredOutputs& spec) {
   return impl_->constraints.compile(spec);
+}
+
+Result<SharedConstraint> Engine::limit_reasoning(int32_t tokens, OutputParserOptions reading,
+                                                 SharedConstraint within) {
+  return impl_->reasoning.limit(tokens, std::move(reading), std::move(within));
 }
 
 Result<RequestId> Engine::submit(Request request, OutputSink sink) {

@@ -29,6 +29,7 @@
 namespace quire {
 
 struct EngineView;
+struct OutputParserOptions;
 
 class Engine final : public RequestPort {
  public:
@@ -49,6 +50,9 @@ class Engine final : public RequestPort {
 
   // The constraint of a specification, for Request::constraint. May take as long as grammar/limits.h allows.
   Result<SharedConstraint> compile(const StructuredOutputs& spec);
+  // `within` with at most `tokens` tokens of reasoning, in an output that is read like this.
+  Result<SharedConstraint> limit_reasoning(int32_t tokens, OutputParserOptions reading,
+                                           SharedConstraint within);
 
   // The LoRA adapters that requests can name, and changes of them (engine/adapter_registry.h). Loading checks
   // an adapter on the calling thread; its weights are read when a request needs them. Running requests keep

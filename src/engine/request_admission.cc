@@ -21,7 +21,9 @@ Status RequestAdmission::check_all(std::vector<Submission>& requests) {
     Request& request = requests[i].request;
     // The prompts of a call share their parameters, and so their constraint and words.
     if (i > 0 && request.sampling.same_as(requests[i - 1].request.sampling)) {
-      if (request.constraint == nullptr) request.constraint = requests[i - 1].request.constraint;
+      // With a budget they differ in whether reasoning has begun.
+      if (request.constraint == nullptr && request.sampling->thinking_token_budget < 0)
+        request.constraint = requests[i - 1].request.constraint;
       request.words = requests[i - 1].request.words;
     }
     Status status = check(requests[i]);
@@ -71,8 +73,15 @@ Status RequestAdmission::tokenize_words(Request& request) {
 }
 
 Status RequestAdmission::compile_constraint(Request& request) {
+  if (request.constraint != nullptr) return {};
+  if (request.sampling->thinking_token_budget >= 0) {
+    Result<SharedConstraint> limited = reasoning_.limit(request);
+    if (!limited.ok()) return limited.failure();
+    request.constraint = std::move(*limited);
+    return {};
+  }
   const std::optional<StructuredOutputs>& wanted = request.sampling->structured_outputs;
-  if (!wanted || request.constraint != nullptr) return {};
+  if (!wanted) return {};
   Result<SharedConstraint> compiled = constraints_.compile(*wanted);
   if (!compiled.ok()) return compiled.failure();
   request.constraint = std::move(*compiled);

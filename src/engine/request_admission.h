@@ -14,6 +14,7 @@
 #include "engine/constraint_compiler.h"
 #include "engine/engine_core.h"
 #include "engine/engine_types.h"
+#include "engine/reasoning_limits.h"
 #include "engine/request_batch.h"
 #include "engine/word_tokenizer.h"
 
@@ -21,16 +22,17 @@ namespace quire {
 
 class RequestAdmission {
  public:
-  // model, adapters, constraints, words, core and num_unstarted, the number of requests in the queue
-  // (EngineCore), outlive this.
+  // model, adapters, constraints, reasoning, words, core and num_unstarted, the number of requests in the
+  // queue (EngineCore), outlive this.
   RequestAdmission(const ModelInfo& model, AdapterRegistry& adapters, const EngineConfig& config,
-                   ConstraintCompiler& constraints, WordTokenizer& words, EngineCore& core,
-                   std::atomic<int32_t>& num_unstarted)
+                   ConstraintCompiler& constraints, ReasoningLimits& reasoning, WordTokenizer& words,
+                   EngineCore& core, std::atomic<int32_t>& num_unstarted)
       : model_(model),
         adapters_(adapters),
         max_logprobs_(config.max_logprobs),
         max_queued_(config.max_num_queued_requests),
         constraints_(constraints),
+        reasoning_(reasoning),
         words_(words),
         core_(core),
         num_unstarted_(num_unstarted) {}
@@ -54,6 +56,7 @@ class RequestAdmission {
   int32_t max_logprobs_;
   int32_t max_queued_;
   ConstraintCompiler& constraints_;
+  ReasoningLimits& reasoning_;
   WordTokenizer& words_;
   EngineCore& core_;
   std::atomic<int32_t>& num_unstarted_;

@@ -25,6 +25,8 @@ class ConstrainedOutput {
 
   // The next token if it is forced, otherwise -1.
   TokenId forced() const { return forced_.empty() ? -1 : forced_.back(); }
+  // Whether every token may follow: fill() need not be called.
+  bool unrestricted() const { return forced_.empty() && state_->unrestricted(); }
   // Sets the bits of the tokens that may follow: the forced one, or those of the constraint, without the end
   // tokens that the request ignores. mask [ceil(vocab_size / 32)].
   Status fill(std::span<uint32_t> mask);

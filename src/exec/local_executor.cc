@@ -196,7 +196,7 @@ void LocalExecutor::sample(std::span<const LogitRow> rows) {
 
 // The tokens that the sequence's constraint allows next; empty for all.
 Result<TokenMask> LocalExecutor::allowed_tokens(SequenceRecord& record, int thread) {
-  if (!record.constrained) return TokenMask();
+  if (!record.constrained || record.constrained->unrestricted()) return TokenMask();
   std::vector<uint32_t>& mask = masks_[static_cast<size_t>(thread)];
   if (Status filled = record.constrained->fill(mask); !filled.ok()) return filled.failure();
   return TokenMask(mask);

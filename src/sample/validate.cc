@@ -88,6 +88,7 @@ constexpr IntRange kIntRanges[] = {
     {"min_keep", &SamplingParams::min_keep, 0, kIntMax},
     {"dry_allowed_length", &SamplingParams::dry_allowed_length, 0, kIntMax},
     {"dry_penalty_last_n", &SamplingParams::dry_penalty_last_n, -1, kIntMax},
+    {"thinking_token_budget", &SamplingParams::thinking_token_budget, -1, kIntMax},
 };
 
 // Returns the shortest decimal that parses to the same float, which is usually what the user wrote.

@@ -1,6 +1,7 @@
 // ServingEngine for the real engine.
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "base/metrics.h"
 #include "engine/chat_context.h"
@@ -71,6 +72,10 @@ class EngineAdapter final : public ServingEngine {
   void abort(RequestId first, size_t count) override { engine_.abort(first, count); }
   Result<SharedConstraint> compile(const StructuredOutputs& spec) const override {
     return engine_.compile(spec);
+  }
+  Result<SharedConstraint> limit_reasoning(int32_t tokens, OutputParserOptions reading,
+                                           SharedConstraint within) const override {
+    return engine_.limit_reasoning(tokens, std::move(reading), std::move(within));
   }
   std::vector<AdapterDescription> adapters() const override { return engine_.adapters(); }
   std::optional<AdapterDescription> find_adapter(std::string_view name) const override {

@@ -20,6 +20,7 @@
 #include "engine/text_pairs.h"
 #include "text/chat/messages.h"
 #include "text/output/detect_format.h"
+#include "text/output/output_parser.h"
 
 namespace quire {
 
@@ -67,6 +68,8 @@ class ServingEngine : public RequestPort {
   virtual Status load_adapter(const LoraModule& module, bool replace) = 0;
   virtual Status unload_adapter(const std::string& name) = 0;
   virtual Result<SharedConstraint> compile(const StructuredOutputs& spec) const = 0;
+  virtual Result<SharedConstraint> limit_reasoning(int32_t tokens, OutputParserOptions reading,
+                                                   SharedConstraint within) const = 0;
   virtual bool drain(std::chrono::milliseconds timeout) = 0;
   virtual bool busy() const = 0;
   virtual std::optional<std::string> failure() const = 0;

@@ -63,6 +63,7 @@ NUMBERS = [
     Number("length_penalty", -20, 20, integer=False, serve_low=False, serve_high=False),
     Number("seed", -(2**63), INT64_MAX),
     Number("min_tokens", 0, INT32_MAX, serve_high=False),
+    Number("thinking_token_budget", -1, INT32_MAX, serve_high=False),
     Number("best_of", 1, INT32_MAX, serve_high=False),
     Number("priority", -(2**31), INT32_MAX),
     Number("truncate_prompt_tokens", -1, INT32_MAX, serve_high=False),

@@ -48,6 +48,8 @@ const std::vector<Field>& fields() {
       {"frequency_penalty", "0 = off", FloatField{&SamplingParams::frequency_penalty, -2.0, 2.0}},
       {"max_tokens", "per answer, 0 = the rest of the context", IntField{&SamplingParams::max_tokens, 0}},
       {"min_tokens", "per answer", IntField{&SamplingParams::min_tokens, 0}},
+      {"thinking_token_budget", "tokens of reasoning, -1 = no limit",
+       IntField{&SamplingParams::thinking_token_budget, -1}},
       {"seed", "number, or random", SeedField{}},
       {"stats", "on or off: a line after each answer", StatsField{}},
   };

@@ -47,7 +47,8 @@ void ChatOutput::push(const CompletionDelta& delta, std::vector<OutputEvent>& ev
     in_reasoning = parser_.in_reasoning();
     first_event = parsed_.size();
     parser_.push_marker(marker.token, parsed_);
-    if (at != delta.token_ids.end()) count_reasoning(1, in_reasoning, first_event);
+    // The token that ends reasoning is not part of it.
+    if (at != delta.token_ids.end()) count_reasoning(1, in_reasoning && parser_.in_reasoning(), first_event);
     begin = marker.offset + marker.size;
   }
   const bool in_reasoning = parser_.in_reasoning();

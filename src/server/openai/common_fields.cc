@@ -37,9 +37,8 @@ struct Unsupported {
   std::string_view field;
   std::string_view feature;
 };
-constexpr std::array<Unsupported, 7> kUnsupported = {{
+constexpr std::array<Unsupported, 6> kUnsupported = {{
     {"guided_whitespace_pattern", "white space patterns; use a grammar"},
-    {"thinking_token_budget", "a thinking token budget"},
     {"prompt_embeds", "prompts as embeddings"},
     {"suffix", "a suffix (fill in the middle)"},
     {"functions", "the functions field (use tools)"},
@@ -166,6 +165,7 @@ void read_sampling(FieldReader& fields, const ModelInfo& model, SamplingParams& 
     s.seed = *seed;
   }
   take(s.min_tokens, fields.integer32("min_tokens"));
+  take(s.thinking_token_budget, fields.integer32("thinking_token_budget"));
   take(s.ignore_eos, fields.boolean("ignore_eos"));
   take(s.include_stop_str_in_output, fields.boolean("include_stop_str_in_output"));
   take(s.skip_special_tokens, fields.boolean("skip_special_tokens"));

@@ -78,7 +78,7 @@ Status GenerationResponse::submit_all() {
       request.prompt_token_ids = std::move(prompt.ids);
     }
     request.sampling = params->second;
-    request.constraint = spec_.constraint;
+    request.constraint = prompt.constraint != nullptr ? prompt.constraint : spec_.constraint;
     request.markers = spec_.markers;
     request.priority = spec_.priority;
     request.client = spec_.client;

@@ -8,6 +8,7 @@
 #include "server/openai/common_fields.h"
 #include "server/openai/constraint_fields.h"
 #include "server/openai/output_language.h"
+#include "server/openai/thinking_budget.h"
 #include "server/openai/tool_fields.h"
 
 namespace quire {
@@ -47,13 +48,13 @@ struct PromptReader {
     if (!engine.has_tokenizer()) return no_tokenizer("prompt");
     if (const Status s = check_size(text, truncation, engine, "prompt"); !s.ok()) return s.failure();
     auto ids = engine.encode(text, add_special_tokens, yield_point);
-    return PromptInput{std::move(ids), std::move(text), 0};
+    return PromptInput{std::move(ids), std::move(text)};
   }
 
   Result<PromptInput> tokens(const Json& array, const std::string& name) const {
     auto ids = read_token_ids(array, name, engine.model().vocab_size);
     if (!ids.ok()) return Failure{ids.failure().kind, ids.failure().message, "prompt"};
-    return PromptInput{std::move(ids).value(), {}, 0};
+    return PromptInput{std::move(ids).value(), {}};
   }
 
   Result<std::vector<PromptInput>> read(const Json* prompt) const;
@@ -196,6 +197,7 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
   if (constraint) {
     if (const Status s = constrain_answer(spec, engine, *constraint); !s.ok()) return s.failure();
   }
+  if (const Status s = limit_reasoning(spec, engine, options.formats); !s.ok()) return s.failure();
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   return spec;
@@ -259,6 +261,9 @@ Result<GenerationSpec> parse_chat_completion(const Json& given, const ServingEng
       !s.ok())
     return s.failure();
   if (spec.reading) spec.reading->old_form = old_form;
+  if (const Status s = limit_reasoning(spec, engine, options.formats, *text, reasoning.effort_is_none);
+      !s.ok())
+    return s.failure();
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   return spec;

@@ -60,8 +60,9 @@ struct OutputReading {
 
 struct PromptInput {
   std::vector<TokenId> ids;
-  std::string text;        // as given; decoded from the tokens if echo needs it
-  int32_t max_tokens = 0;  // the request's, or what the context leaves for this prompt
+  std::string text;                       // as given; decoded from the tokens if echo needs it
+  int32_t max_tokens = 0;                 // the request's, or what the context leaves for this prompt
+  SharedConstraint constraint = nullptr;  // instead of the request's: with the place where reasoning begins
 };
 
 struct GenerationSpec : RequestLabels {

@@ -203,3 +203,5 @@ std::optional<OutputReading> output_reading(const DetectedFormat& formats, const
 }
 
 }  // namespace quire
+  const Json* effort = fields.any("reasoning_effort");
+  result.effort_is_none = effort != nullptr && *effort == "none";

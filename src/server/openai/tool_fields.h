@@ -31,7 +31,8 @@ ToolFields read_tool_fields(FieldReader& fields);
 // if the body has neither.
 Result<std::optional<Json>> without_old_forms(const Json& body);
 
-// How the response shows reasoning: `include_reasoning` and `reasoning_format`.
+// How the response shows reasoning: `include_reasoning` and `reasoning_format`; and whether there is to be
+// none (`reasoning_effort`, of which every value is a variable of the template).
 struct ReasoningFields {
   bool show = true;
   bool separate = true;  // not a part of the content
@@ -39,6 +40,7 @@ struct ReasoningFields {
 ReasoningFields read_reasoning_fields(FieldReader& fields);
 
 // Finds the tokens of markers. `engine` must outlive it.
+  bool effort_is_none = false;
 FindMarker marker_finder(const ServingEngine& engine);
 
 // How the output is read; nullopt if all of it is content.

@@ -201,6 +201,11 @@ void read_kwargs(ChatFields& fields, ChatRequest& request) {
   const std::string effort = fields.text("reasoning_effort");
   if (!effort.empty() && !request.kwargs.contains("reasoning_effort"))
     request.kwargs["reasoning_effort"] = effort;
+  if (effort != "none") return;
+  // The names under which templates switch reasoning off.
+  for (const char* name : {"enable_thinking", "thinking"}) {
+    if (!request.kwargs.contains(name)) request.kwargs[name] = false;
+  }
 }
 
 }  // namespace

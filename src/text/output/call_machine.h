@@ -47,6 +47,8 @@ class CallReader {
   virtual MachineStep marker(MarkerRole role, std::string_view text) = 0;
   // The end of the output. Writes what was held back of a call; text that is not a call is left in raw().
   virtual void finish() = 0;
+  // Whether the machine reads reasoning now, as channels do.
+  virtual bool in_reasoning() const { return false; }
 
   const std::string& raw() const { return raw_; }
 

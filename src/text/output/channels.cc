@@ -87,6 +87,8 @@ class Channels final : public CallReader {
     if (state_ == State::kHeader && first_) flush_raw();
   }
 
+  bool in_reasoning() const override { return state_ == State::kBody && kind_ == Kind::kReasoning; }
+
  private:
   enum class State : uint8_t { kHeader, kBody, kBetween };
   enum class Kind : uint8_t { kText, kReasoning, kCall, kIgnored };

@@ -198,6 +198,18 @@ void OutputParser::finish(std::vector<OutputEvent>& events) {
   write_text("");
 }
 
+bool OutputParser::in_reasoning() const {
+  return mode_ == Mode::kReasoning || (mode_ == Mode::kCalls && reader_->in_reasoning());
+}
+
+bool OutputParser::may_reason() const {
+  if (mode_ == Mode::kReasoning) return true;
+  if (mode_ == Mode::kText) return reasoning_may_begin();
+  // Refused calls lead back to the reasoning before them.
+  return before_calls_ == Mode::kReasoning || options_.calls->machine == CallMachine::kHarmony ||
+         (options_.reasoning != nullptr && options_.reasoning->reopens);
+}
+
 // Handles the held bytes, except those that may be the beginning of a marker.
 void OutputParser::drain(bool at_end) {
   while (!held_.empty()) {

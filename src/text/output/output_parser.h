@@ -57,7 +57,9 @@ class OutputParser {
   // Appends what was held back. Nothing may be pushed after it. A call that is not complete has no kCallEnd.
   void finish(std::vector<OutputEvent>& events);
 
-  bool in_reasoning() const { return mode_ == Mode::kReasoning; }
+  bool in_reasoning() const;
+  // Whether there is reasoning now or there can be later.
+  bool may_reason() const;
 
  private:
   enum class Mode : uint8_t { kText, kReasoning, kCalls };

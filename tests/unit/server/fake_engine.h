@@ -61,6 +61,11 @@ class FakeEngine final : public ServingEngine {
     if (!compiles) return invalid_argument("the fake engine compiles nothing", spec.field);
     return SharedConstraint(std::make_shared<const NoConstraint>());
   }
+  Result<SharedConstraint> limit_reasoning(int32_t tokens, OutputParserOptions reading,
+                                           SharedConstraint) const override {
+    limits.emplace_back(tokens, std::move(reading));
+    return SharedConstraint(std::make_shared<const NoConstraint>());
+  }
   std::vector<AdapterDescription> adapters() const override { return loras; }
   std::optional<AdapterDescription> find_adapter(std::string_view name) const override {
     const auto found = std::ranges::find(loras, name, &AdapterDescription::name);
@@ -117,7 +122,8 @@ class FakeEngine final : public ServingEngine {
   std::map<std::string, TokenId> markers;  // texts of an answer that are tokens of their own
   bool spells_markers = false;             // they come in the tokens of their characters
   bool compiles = false;                   // constraints are accepted
-  std::string prompt_end;                  // of rendered chats
+  mutable std::vector<std::pair<int32_t, OutputParserOptions>> limits;  // arguments of limit_reasoning()
+  std::string prompt_end;                                               // of rendered chats
   int max_queued = 1 << 20;
   std::chrono::microseconds step_time{0};
   std::string extra_byte_pieces;  // appended to every continuation

@@ -1,0 +1,90 @@
+#include "engine/reasoning_limits.h"
+
+#include <algorithm>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/strings.h"
+#include "grammar/reasoning_budget.h"
+#include "text/output/choose_format.h"
+#include "text/output/reasoning_marks.h"
+#include "text/tokenizer/tokenizer.h"
+
+namespace quire {
+namespace {
+
+constexpr const char* kField = "thinking_token_budget";
+
+// `tokenizer` must outlive it.
+FindMarker marker_finder(const Tokenizer& tokenizer) {
+  return [&tokenizer](std::string_view text) -> std::optional<TokenId> {
+    const std::optional<TokenId> id = tokenizer.token_to_id(text);
+    return id && tokenizer.is_added(*id) ? id : std::nullopt;
+  };
+}
+
+}  // namespace
+
+Result<SharedConstraint> ReasoningLimits::limit(int32_t tokens, OutputParserOptions reading,
+                                                SharedConstraint within) {
+  if (tokenizer_ == nullptr)
+    return invalid_argument(cat(kField, " needs a tokenizer, and this model has none."), kField);
+  const Tokenizer& tokenizer = *tokenizer_;
+  reading.token_of = marker_finder(tokenizer);
+  const std::string_view end = reasoning_end(reading.reasoning, reading.token_of);
+  if (end.empty()) {
+    return invalid_argument(
+        cat(kField, " is ", tokens,
+            ", but no format of reasoning is known for this model that a marker ends; "
+            "--reasoning-parser names the format where the chat template does not show it."),
+        kField);
+  }
+  grammar::ReasoningBudget budget{.tokens = tokens, .reading = std::move(reading)};
+  if (const auto token = budget.reading.token_of(end)) {
+    budget.end = {*token};
+  } else {
+    budget.end = tokenizer.encode(end, false);
+  }
+  // A tokenizer may have tokens for which the model has no logits.
+  const auto is_generated = [&](TokenId id) { return id >= 0 && id < vocab_size_; };
+  if (budget.end.empty() || !std::ranges::all_of(budget.end, is_generated))
+    return invalid_argument(cat(kField, ": the model cannot write '", end, "'."), kField);
+  budget.text_of = [&tokenizer](TokenId id) {
+    return tokenizer.is_special(id) ? std::string() : tokenizer.token_bytes(id);
+  };
+  return grammar::limit_reasoning(std::move(budget), std::move(within));
+}
+
+Result<SharedConstraint> ReasoningLimits::limit(const Request& request) {
+  const SamplingParams& sampling = *request.sampling;
+  if (sampling.structured_outputs) {
+    return invalid_argument(cat(kField, " and ", sampling.structured_outputs->field,
+                                " exclude each other: the constraint is one on the whole output, which then "
+                                "has no reasoning. In /v1/chat/completions it is one on the answer alone."),
+                            kField);
+  }
+  OutputParserOptions reading;
+  reading.reasoning = formats().reasoning;
+  if (reading.reasoning != nullptr && tokenizer_ != nullptr) {
+    reading.calls = formats().calls;
+    const auto decode = [this](std::span<const TokenId> ids) { return tokenizer_->decode(ids, false); };
+    reading.start = output_start(reading.calls, reading.reasoning, request.prompt_token_ids,
+                                 marker_finder(*tokenizer_), decode);
+  }
+  return limit(sampling.thinking_token_budget, std::move(reading), nullptr);
+}
+
+const DetectedFormat& ReasoningLimits::formats() {
+  const std::lock_guard lock(mutex_);
+  if (!formats_) {
+    const ChatTemplate* chat_template = tool_template(templates_);
+    formats_.emplace();
+    if (chat_template != nullptr && tokenizer_ != nullptr)
+      formats_ = detect_format(*chat_template, tokenizer_->named_tokens());
+  }
+  return *formats_;
+}
+
+}  // namespace quire
