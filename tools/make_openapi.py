@@ -189,7 +189,7 @@ TEMPLATE = {
     "add_generation_prompt": boolean("Whether the prompt ends with the beginning of an assistant message. Default: unless continue_final_message is true."),
     "continue_final_message": boolean("Continue the last message.", False),
     "tools": array("Tools that the model can call: objects with type \"function\" and function, which has name, description, parameters (a JSON Schema) and strict.", {"type": "object"}, high=1024),
-    "tool_choice": {"description": "\"none\", \"auto\", \"required\", or an object that names a tool. Default: auto with tools."},
+    "tool_choice": {"description": "\"none\", \"auto\", \"required\", or an object that names a tool, or some with allowed_tools. Default: auto with tools."},
 }
 
 POOLING = {

@@ -68,7 +68,7 @@ Wanted what_is_wanted(const ToolFields& tools, bool has_answer) {
   if (tools.tools == nullptr) return wanted;
   wanted.strict = std::any_of(tools.tools->begin(), tools.tools->end(), is_strict);
   wanted.only_calls = tools.choice == ToolChoice::kRequired || tools.choice == ToolChoice::kNamed;
-  wanted.calls = wanted.only_calls || wanted.strict || has_answer;
+  wanted.calls = wanted.only_calls || wanted.strict || has_answer || tools.allowed != nullptr;
   return wanted;
 }
 
@@ -97,8 +97,8 @@ Status choose_format(const std::vector<CallableTool>& tools, bool within_text, c
     if (within_text) {
       return Failure{
           ErrorKind::kUnsupported,
-          cat("strict tools are only supported with tool_choice \"required\" or a named tool: calls "
-              "within text cannot be constrained in this model's format (",
+          cat("strict tools and allowed_tools with mode \"auto\" are not supported, only \"required\" or a "
+              "named tool: calls within text cannot be constrained in this model's format (",
               parser.calls == nullptr ? "none" : parser.calls->name, ") with these schemas."),
           "tools"};
     }
@@ -116,9 +116,11 @@ Status choose_format(const std::vector<CallableTool>& tools, bool within_text, c
 
 // The failure of the first schema that is refused, in terms of the request.
 Failure refused_tool(const ServingEngine& engine, const ToolFields& tools, const Failure& otherwise) {
-  for (size_t i = 0; i < tools.tools->size(); ++i) {
+  for (size_t i = 0; i < tools.given->size(); ++i) {
+    const Json& tool = (*tools.given)[i];
+    if (std::ranges::find(*tools.tools, tool) == tools.tools->end()) continue;
     const StructuredOutputs alone{.kind = Kind::kJsonSchema,
-                                  .text = schema_of((*tools.tools)[i]).dump(),
+                                  .text = schema_of(tool).dump(),
                                   .field = cat("tools[", i, "].function.parameters")};
     const auto compiled = engine.compile(alone);
     if (!compiled.ok()) return {compiled.failure().kind, compiled.failure().message, "tools"};

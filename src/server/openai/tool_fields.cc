@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "base/strings.h"
 #include "text/output/call_machine.h"
@@ -65,6 +66,37 @@ ToolNames check_tools(FieldReader& fields, const Json& tools) {
   return names;
 }
 
+// {"type": "allowed_tools", "allowed_tools": {"mode", "tools"}}, also without the inner object. Returns what
+// is wrong with it.
+std::string choose_among(const Json& choice, const Json& given, ToolFields& result) {
+  const auto inner = choice.find("allowed_tools");
+  const Json& object = inner == choice.end() ? choice : *inner;
+  const auto tools = object.is_object() ? object.find("tools") : object.end();
+  const auto mode = object.is_object() ? text_of(object, "mode") : std::nullopt;
+  if (!mode || (*mode != "auto" && *mode != "required"))
+    return "allowed_tools must have a mode, which is \"auto\" or \"required\".";
+  if (tools == object.end() || !tools->is_array() || tools->empty())
+    return "allowed_tools must have an array tools with at least one tool.";
+  std::set<std::string, std::less<>> names;
+  for (const Json& tool : *tools) {
+    const auto function = tool.is_object() ? tool.find("function") : tool.end();
+    const bool nested = function != tool.end() && function->is_object();
+    const auto name = tool.is_object() ? text_of(nested ? *function : tool, "name") : std::nullopt;
+    if (!name || text_of(tool, "type").value_or("function") != "function")
+      return "the tools of allowed_tools must be {\"type\": \"function\", \"function\": {\"name\"}}.";
+    names.emplace(*name);
+  }
+  Json allowed = Json::array();
+  for (const Json& tool : given) {
+    if (names.erase(tool["function"]["name"].get<std::string>()) > 0) allowed.push_back(tool);
+  }
+  if (!names.empty())
+    return cat("allowed_tools names '", names.begin()->substr(0, 80), "', which is not in tools.");
+  result.choice = *mode == "auto" ? ToolChoice::kAuto : ToolChoice::kRequired;
+  result.allowed = std::make_shared<const Json>(std::move(allowed));
+  return {};
+}
+
 void choose_tool(FieldReader& fields, const Json& choice, const ToolNames& names, ToolFields& result) {
   constexpr std::string_view kField = "tool_choice";
   if (choice == "none") {
@@ -74,6 +106,10 @@ void choose_tool(FieldReader& fields, const Json& choice, const ToolNames& names
   } else if (choice == "required") {
     result.choice = ToolChoice::kRequired;
     if (names.empty()) fields.fail("tool_choice is \"required\", but there are no tools.", kField);
+  } else if (choice.is_object() && text_of(choice, "type") == "allowed_tools") {
+    const Json none = Json::array();
+    const std::string problem = choose_among(choice, result.given == nullptr ? none : *result.given, result);
+    if (!problem.empty()) fields.fail(cat("tool_choice: ", problem), kField);
   } else if (choice.is_object()) {
     const auto function = choice.find("function");
     const bool nested = function != choice.end() && function->is_object();
@@ -88,7 +124,7 @@ void choose_tool(FieldReader& fields, const Json& choice, const ToolNames& names
       fields.fail(cat("tool_choice names '", name->substr(0, 80), "', which is not in tools."), kField);
   } else {
     fields.fail(
-        cat("tool_choice must be \"none\", \"auto\", \"required\" or an object that names a tool, not ",
+        cat("tool_choice must be \"none\", \"auto\", \"required\" or an object that names tools, not ",
             choice.dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, 80), "."),
         kField);
   }
@@ -159,18 +195,22 @@ ToolFields read_tool_fields(FieldReader& fields) {
   ToolNames names;
   if (tools != nullptr) names = check_tools(fields, *tools);
   if (!fields.ok()) return result;
+  result.given = tools;
   if (choice != nullptr) {
     choose_tool(fields, *choice, names, result);
   } else if (!names.empty()) {
     result.choice = ToolChoice::kAuto;
   }
-  if (result.choice != ToolChoice::kNone) result.tools = tools;
+  if (result.choice != ToolChoice::kNone)
+    result.tools = result.allowed != nullptr ? result.allowed.get() : tools;
   return result;
 }
 
 ReasoningFields read_reasoning_fields(FieldReader& fields) {
   ReasoningFields result;
   result.show = fields.boolean("include_reasoning").value_or(true);
+  const Json* effort = fields.any("reasoning_effort");
+  result.effort_is_none = effort != nullptr && *effort == "none";
   const auto format = fields.text("reasoning_format");  // llama.cpp
   if (!format) return result;
   result.separate = *format != "none";
@@ -203,5 +243,3 @@ std::optional<OutputReading> output_reading(const DetectedFormat& formats, const
 }
 
 }  // namespace quire
-  const Json* effort = fields.any("reasoning_effort");
-  result.effort_is_none = effort != nullptr && *effort == "none";

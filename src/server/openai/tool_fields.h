@@ -1,6 +1,7 @@
 // The fields of a chat request about tools and reasoning, and what they say about its output.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -18,7 +19,10 @@ enum class ToolChoice : uint8_t {
 };
 
 struct ToolFields {
-  const Json* tools = nullptr;  // a part of the body; null if none can be called
+  const Json* tools = nullptr;  // those that can be called; null if there are none
+  const Json* given = nullptr;  // all tools of the request; a part of the body
+  // The tools that the request allows out of those that it gives (allowed_tools); null for all.
+  std::shared_ptr<const Json> allowed = nullptr;
   ToolChoice choice = ToolChoice::kNone;
   std::string name;  // of kNamed
   bool parallel = true;
@@ -36,11 +40,11 @@ Result<std::optional<Json>> without_old_forms(const Json& body);
 struct ReasoningFields {
   bool show = true;
   bool separate = true;  // not a part of the content
+  bool effort_is_none = false;
 };
 ReasoningFields read_reasoning_fields(FieldReader& fields);
 
 // Finds the tokens of markers. `engine` must outlive it.
-  bool effort_is_none = false;
 FindMarker marker_finder(const ServingEngine& engine);
 
 // How the output is read; nullopt if all of it is content.

@@ -35,6 +35,14 @@ TEST_F(ToolRequestsTest, RejectsToolsThatCannotBeCalled) {
       {cat(f, R"(,"tool_choice":5)"), "tool_choice"},
       {cat(f, R"(,"tool_choice":{"type":"function","function":{"name":"g"}})"), "tool_choice"},
       {cat(f, R"(,"tool_choice":{"type":"allowed_tools","name":"f"})"), "tool_choice"},
+      {cat(f, R"(,"tool_choice":{"type":"allowed_tools","allowed_tools":5})"), "tool_choice"},
+      {cat(f, R"(,"tool_choice":{"type":"allowed_tools","mode":"none","tools":[{"name":"f"}]})"),
+       "tool_choice"},
+      {cat(f, R"(,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[]})"), "tool_choice"},
+      {cat(f, R"(,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":["f"]})"), "tool_choice"},
+      {cat(f, R"(,"tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"name":"g"}]})"),
+       "tool_choice"},
+      {R"("tool_choice":{"type":"allowed_tools","mode":"auto","tools":[{"name":"f"}]})", "tool_choice"},
       {cat(f, R"(,"parallel_tool_calls":"no")"), "parallel_tool_calls"},
       {cat(f, R"(,"tool_choice":"required","response_format":{"type":"json_object"})"), "response_format"},
       {R"("functions":"f")", "functions"},
@@ -86,6 +94,31 @@ TEST_F(ToolRequestsTest, ConstrainsCallsThatAreDemanded) {
   EXPECT_EQ(language(R"(,"tool_choice":"required","parallel_tool_calls":false)").find("tags_with_separator"),
             std::string::npos);
   EXPECT_NE(language(R"(,"response_format":{"type":"json_object"})").find(R"(\"f\")"), std::string::npos);
+}
+
+TEST_F(ToolRequestsTest, AllowsOnlySomeOfTheTools) {
+  engine.compiles = true;
+  options.formats.calls = find_call_format("hermes");
+  const auto with = [&](const char* mode) {
+    return chat_with(
+        cat(R"("tools":[{"function":{"name":"f"}},{"function":{"name":"g"}},{"function":{"name":"h"}}],
+                          "tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":")",
+            mode, R"(","tools":[{"type":"function","function":{"name":"h"}},{"name":"g"}]}})"));
+  };
+  for (const char* mode : {"auto", "required"}) {
+    const auto spec = with(mode);
+    ASSERT_TRUE(spec.ok()) << spec.failure().message;
+    const std::string& language = spec->sampling.structured_outputs->text;
+    EXPECT_EQ(language.find(R"(\"f\")"), std::string::npos);
+    EXPECT_NE(language.find(R"(\"g\")"), std::string::npos);
+    EXPECT_NE(language.find(R"(\"h\")"), std::string::npos);
+    EXPECT_EQ(language.find("any_text") != std::string::npos, mode == std::string("auto"));
+    // The template gets all of them.
+    EXPECT_EQ(engine.last_chat().tools.size(), 3u);
+  }
+  options.formats.calls = find_call_format("lfm2");
+  EXPECT_EQ(with("auto").failure().kind, ErrorKind::kUnsupported);
+  EXPECT_TRUE(with("required").ok());
 }
 
 TEST_F(ToolRequestsTest, ConstrainsCallsOfStrictToolsOrRefusesThem) {
