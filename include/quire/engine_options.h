@@ -14,7 +14,13 @@ enum class SchedulingPolicy : uint8_t {
   kFcfs,      // first come, first served
   kPriority,  // lowest `priority` value first; preempts running requests
   kMlfq,      // multi-level feedback queue: least work received first; preempts running requests
-  kFair,      // client with the least work received first (virtual token counter)
+  kFair,      // client with the least work received first (virtual token counter); see FairBy
+};
+
+// Whose work SchedulingPolicy::kFair counts.
+enum class FairBy : uint8_t {
+  kClient,   // the API key, or the `user` field
+  kAdapter,  // the name of the LoRA adapter; the base model counts as one
 };
 
 // Handling of the KV cache of a preempted sequence.
@@ -63,6 +69,7 @@ struct EngineOptions {
   int32_t max_num_partial_prefills = 0;  // maximum prompts in chunked prefill at the same time; 0 = no limit
   bool enable_prefix_caching = true;
   SchedulingPolicy scheduling_policy = SchedulingPolicy::kFcfs;
+  FairBy fair_by = FairBy::kClient;
   PreemptionMode preemption_mode = PreemptionMode::kAuto;
   int64_t swap_space = 0;                          // bytes of host memory for evicted and swapped blocks
   std::string kv_disk_cache;                       // directory for cached prefixes; empty = none
@@ -83,7 +90,9 @@ struct EngineOptions {
   uint64_t seed = 0;            // for requests without a seed
   bool enable_lora = false;     // adapters may be loaded while the engine runs; implied by the following two
   std::vector<LoraModule> lora_modules;  // adapters that requests can name from the start
-  std::string lora_dir;        // its subdirectories are adapters, registered when a request first names one
+  std::string lora_dir;  // its subdirectories are adapters, registered when a request first names one
+  // Maximum number of different adapters in one step; if more have requests, they take turns.
+  int32_t max_loras = 32;
   int32_t max_lora_rank = 16;  // maximum rank of an adapter
   int32_t max_cpu_loras = 0;   // maximum number of adapters in memory; 0 = as many as fit
   // Bytes for the adapters in memory. 0 = 256 MiB or, if that is more, what lora_modules take, at most 32

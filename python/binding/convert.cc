@@ -167,6 +167,12 @@ const std::map<std::string, SchedulingPolicy>& policies() {
   return map;
 }
 
+const std::map<std::string, FairBy>& fair_bys() {
+  static const std::map<std::string, FairBy> map = {{"client", FairBy::kClient},
+                                                    {"adapter", FairBy::kAdapter}};
+  return map;
+}
+
 const std::map<std::string, PreemptionMode>& preemption_modes() {
   static const std::map<std::string, PreemptionMode> map = {{"auto", PreemptionMode::kAuto},
                                                             {"recompute", PreemptionMode::kRecompute},
@@ -227,6 +233,7 @@ const std::map<std::string, OptionField>& option_fields() {
       {"max_lora_rank", &EngineOptions::max_lora_rank},
       {"lora_memory", &EngineOptions::lora_memory},
       {"lora_dir", &EngineOptions::lora_dir},
+      {"max_loras", &EngineOptions::max_loras},
       {"max_cpu_loras", &EngineOptions::max_cpu_loras},
       {"device", &EngineOptions::device},
       {"profile", &EngineOptions::profile},
@@ -374,6 +381,8 @@ EngineOptions to_options(const nb::dict& fields) {
     const auto name = nb::cast<std::string>(key);
     if (name == "scheduling_policy") {
       options.scheduling_policy = choice(policies(), value, name);
+    } else if (name == "fair_by") {
+      options.fair_by = choice(fair_bys(), value, name);
     } else if (name == "preemption_mode") {
       options.preemption_mode = choice(preemption_modes(), value, name);
     } else if (name == "logprobs_mode") {

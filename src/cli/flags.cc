@@ -30,6 +30,12 @@ const std::map<std::string, SchedulingPolicy>& policies() {
   return table;
 }
 
+const std::map<std::string, FairBy>& fair_bys() {
+  static const std::map<std::string, FairBy> table = {{"client", FairBy::kClient},
+                                                      {"adapter", FairBy::kAdapter}};
+  return table;
+}
+
 const std::map<std::string, PreemptionMode>& preemption_modes() {
   static const std::map<std::string, PreemptionMode> table = {{"auto", PreemptionMode::kAuto},
                                                               {"recompute", PreemptionMode::kRecompute},
@@ -287,6 +293,10 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Order in which requests are scheduled: fcfs = arrival, priority = lowest priority value first, mlfq = "
       "least work received first, fair = API keys share the engine equally")
       ->group(group);
+  add_choice(
+      command, "--fair-by", config.fair_by, fair_bys(), "client",
+      "With --scheduling-policy fair: who shares the engine equally, clients (API keys) or LoRA adapters")
+      ->group(group);
   add_choice(command, "--preemption-mode", config.preemption_mode, preemption_modes(), "auto",
              "What to do with the KV cache of a preempted request: recompute it, swap it to host memory "
              "(--swap-space), or auto (the cheaper one)")
@@ -319,6 +329,8 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
           "LoRA adapters, NAME=PATH each; requests name one as their model (default: none)")
       ->type_name("NAME=PATH")
       ->group(group);
+  add("--max-loras", config.max_loras,
+      "Maximum number of different adapters in one step; if more have requests, they take turns of 16 steps");
   add("--max-lora-rank", config.max_lora_rank, "Maximum rank of an adapter; larger ones are refused");
   add("--lora-dir", config.lora_dir,
       "Directory of LoRA adapters: a request may name any of its subdirectories (default: none)")

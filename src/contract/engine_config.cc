@@ -37,6 +37,7 @@ constexpr Range kRanges[] = {
     {"--kv-disk-cache-size", &EngineConfig::kv_disk_cache_size, 0, kAny, "for none"},
     {"--ttft-slo", &EngineConfig::ttft_slo, 0, kAny, "for none"},
     {"--tpot-slo", &EngineConfig::tpot_slo, 0, kAny, "for none"},
+    {"--max-loras", &EngineConfig::max_loras, 1, kAny, ""},
     {"--lora-memory", &EngineConfig::lora_memory, 0, kAny, "for the default"},
     {"--max-cpu-loras", &EngineConfig::max_cpu_loras, 0, kAny, "for no limit"},
     {"--threads", &EngineConfig::threads, 0, 1023, "for the physical cores"},

@@ -34,7 +34,7 @@ struct Request {
   // Set by the engine.
   AdapterRef adapter;  // with adapter_name
   RequestId id = -1;
-  int64_t client_id = 0;               // identifies `client`, for SchedulingPolicy::kFair
+  int64_t client_id = 0;               // whose work it is, for SchedulingPolicy::kFair
   uint64_t seed = 0;                   // seed of the samples
   double arrival = 0.0;                // seconds on the clock that Scheduler::schedule() is given
   std::vector<TokenId> end_token_ids;  // end-of-sequence tokens of the model

@@ -15,8 +15,9 @@
 namespace quire {
 namespace {
 
-int64_t client_number(const std::string& client) {
-  return static_cast<int64_t>(std::hash<std::string>{}(client));
+int64_t client_number(const Request& request, FairBy fair_by) {
+  const std::string& name = fair_by == FairBy::kAdapter ? request.adapter_name : request.client;
+  return static_cast<int64_t>(std::hash<std::string>{}(name));
 }
 
 }  // namespace
@@ -32,7 +33,8 @@ EngineCore::EngineCore(const SchedulerConfig& config, const KvLayout& layout, Ex
       adapters_(adapters),
       end_token_ids_(model.end_token_ids),
       seed_(seed),
-      max_num_seqs_(model.max_num_seqs),
+      max_loras_(config.max_loras),
+      fair_by_(config.fair_by),
       before_(hooks.before),
       clock_(hooks.clock ? hooks.clock : monotonic_seconds) {
   refresh_adapter_metrics();
@@ -47,7 +49,7 @@ void EngineCore::add(Submission&& submission) {
   outputs_.add(request, std::move(submission.sink));
   request.seed = effective_seed(*request.sampling, seed_, static_cast<uint64_t>(request.id));
   request.end_token_ids = end_token_ids_;
-  request.client_id = client_number(request.client);
+  request.client_id = client_number(request, fair_by_);
   if (submission.adapter == nullptr) return enter(std::move(request), std::nullopt);
   // It may have been loaded since the request was submitted.
   Result<AdapterRef> adapter = adapters_->acquire_or_load(submission.adapter);
@@ -227,10 +229,8 @@ void EngineCore::refresh_metrics() {
 void EngineCore::refresh_adapter_metrics() {
   AdapterMetrics& metrics = metrics_.adapters;
   if (outputs_.adapters().take_change()) {
-    // A step can use as many adapters as it has sequences.
     const int32_t limit = adapters_ == nullptr ? 0 : adapters_->limits().adapters;
-    const int32_t max_lora =
-        adapters_ == nullptr || limit > 0 ? std::min(limit, max_num_seqs_) : max_num_seqs_;
+    const int32_t max_lora = adapters_ == nullptr || limit > 0 ? std::min(limit, max_loras_) : max_loras_;
     metrics.requests_info.set({{"max_lora", std::to_string(max_lora)},
                                {"running_lora_adapters", outputs_.adapters().running()},
                                {"waiting_lora_adapters", outputs_.adapters().waiting()}},

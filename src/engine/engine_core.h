@@ -94,7 +94,8 @@ class EngineCore {
   bool waits_for_disk_ = false;
   SchedulerStats last_;  // at the previous refresh_metrics()
   int64_t last_evicted_ = 0;
-  int32_t max_num_seqs_;
+  int32_t max_loras_;
+  FairBy fair_by_;
   ViewRecorder recorder_;
   std::vector<EndedRequest> ended_;  // while the engine is watched: since the previous step
   std::function<void(StepPhase)> before_;

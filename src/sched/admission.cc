@@ -19,13 +19,18 @@ constexpr int32_t kReservedFraction = 100;
 
 const Sequence* Admission::admit_next(StepState& step) {
   const SchedulerConfig& config = state_.config;
-  while (step.budget > 0 && !step.preempted) {
+  const bool early = state_.adapters.limited();
+  while ((step.budget > 0 || early) && !step.preempted) {
     SequenceGroup* group = state_.queues.next_waiting();
     if (group == nullptr) return nullptr;
     const int32_t threshold = config.long_prefill_token_threshold;
-    const int32_t chunk = std::min(step.budget - step.decodes_left, threshold > 0 ? threshold : step.budget);
-    if (chunk < 1 && !step.in_flight.empty()) return nullptr;
-    if (config.whole_prompts && group->num_prompt_tokens > step.budget) return nullptr;
+    int32_t chunk = std::min(step.budget - step.decodes_left, threshold > 0 ? threshold : step.budget);
+    if (early) {
+      chunk = max_chunk(config);
+    } else {
+      if (chunk < 1 && !step.in_flight.empty()) return nullptr;
+      if (config.whole_prompts && group->num_prompt_tokens > step.budget) return nullptr;
+    }
     const size_t count = num_admissible(*group, step, chunk);
     if (begin_loading(*group, step)) continue;
     if (count == 0) return nullptr;
@@ -140,8 +145,9 @@ size_t Admission::num_admissible(SequenceGroup& group, const StepState& step, in
         admission_batch_.push_back(&sample);
     }
   }
-  int64_t needed = nothing_runs ? 0 : kv.num_blocks() / kReservedFraction + group.num_running;
-  needed += blocks_to_swap_in(group);
+  const int64_t reserved =
+      nothing_runs ? 0 : kv.num_blocks() / kReservedFraction + group.num_running + step.num_promised_blocks;
+  int64_t needed = reserved + blocks_to_swap_in(group);
   // Samples that were swapped out together fit together if nothing else runs.
   if (!swapped_tables_.empty() && needed > kv.num_free() && !nothing_runs) return 0;
   const bool shares_prompt = group.num_running == 0 && admission_batch_.size() > 1 && swapped_tables_.empty();
@@ -164,6 +170,7 @@ size_t Admission::num_admissible(SequenceGroup& group, const StepState& step, in
       return 0;
     }
   }
+  blocks_to_admit_ = needed - reserved;
   const bool alone = state_.queues.runs_alone(group);
   return count == admission_batch_.size() || alone ? count : 0;
 }
@@ -171,6 +178,7 @@ size_t Admission::num_admissible(SequenceGroup& group, const StepState& step, in
 // Moves the first `count` samples of admission_batch_ to the running list.
 void Admission::admit(SequenceGroup& group, size_t count, StepState& step) {
   const bool shares_prompt = group.num_running == 0 && admission_batch_.size() > 1 && swapped_tables_.empty();
+  const int64_t num_free_before = state_.kv.num_free();
   state_.queues.remove_waiting(group);
   if (!swapped_tables_.empty()) {
     if (!state_.kv.swap_in(swapped_tables_, step.plan.copies))
@@ -184,6 +192,12 @@ void Admission::admit(SequenceGroup& group, size_t count, StepState& step) {
   // After the first admission: from then on the group is in another queue.
   if (group.num_waiting > 0) state_.queues.push_waiting(group);
   for (size_t i = 0; i < count; ++i) state_.queues.insert_running(*admission_batch_[i]);
+  if (!state_.adapters.limited()) return;
+  if (!group.admitted_early) group.num_promised_blocks = 0;
+  group.admitted_early = true;
+  const int64_t promised = std::max(int64_t{0}, blocks_to_admit_ - (num_free_before - state_.kv.num_free()));
+  group.num_promised_blocks += promised;
+  step.num_promised_blocks += promised;
 }
 
 void Admission::start_sample(Sequence& sequence, bool shares_prompt, StepState& step) {
@@ -200,6 +214,7 @@ void Admission::start_sample(Sequence& sequence, bool shares_prompt, StepState& 
     }
   }
   sequence.state = SequenceState::kRunning;
+  sequence.num_planned_tokens = 0;
   --group.num_waiting;
   --state_.requests.num_waiting;
   ++group.num_running;
@@ -211,11 +226,25 @@ void Admission::start_from_cache(Sequence& sequence, StepState& step) {
   sequence.num_computed_tokens = match_.num_tokens;
 }
 
+void Admission::renew_prefix(SequenceGroup& group, StepState& step) {
+  if (group.num_running != 1) return;
+  Sequence& sequence = *std::ranges::find(group.samples, SequenceState::kRunning, &Sequence::state);
+  find_prefix(sequence);
+  const int32_t num_added = match_.num_tokens - sequence.num_computed_tokens;
+  if (num_added <= 0) return;
+  const int64_t needed = state_.kv.blocks_to_start(match_, sequence.num_tokens(), max_chunk(state_.config));
+  if (needed > state_.kv.num_free()) return;
+  state_.kv.clear(sequence.table);
+  start_from_cache(sequence, step);
+  if (sequence.executor_has_state) return;
+  group.num_cached_tokens += num_added;
+  state_.totals.prefix_hit_tokens += num_added;
+}
+
 void Admission::note_first_admission(SequenceGroup& group) {
   Sequence& first = group.samples.front();
   group.started = true;
   group.num_cached_tokens = first.num_computed_tokens;
-  state_.started.push_back(group.id);
   reserve_growth(state_, first);
   state_.queues.note_first_admission(group, first.num_left());
   if (state_.config.enable_prefix_caching && group.reads_prefix_cache()) {

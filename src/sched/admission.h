@@ -25,8 +25,12 @@ class Admission {
   void preempt_for_priority(StepState& step);
 
   // Admits the next waiting request. Returns the first of its admitted samples, which are then in the running
-  // list; null if none can be admitted in this step.
+  // list; null if none can be admitted in this step. While adapters take turns, requests are admitted early:
+  // they take part in the turns, and wait in the running list until tokens are left for them.
   const Sequence* admit_next(StepState& step);
+
+  // Gives a request that was admitted early the part of its prompt that was computed for others since.
+  void renew_prefix(SequenceGroup& group, StepState& step);
 
  private:
   bool begin_loading(SequenceGroup& group, StepState& step);
@@ -49,6 +53,7 @@ class Admission {
   std::vector<Sequence*> admission_batch_;  // samples that num_admissible() considered, swapped ones first
   std::vector<TableId> swapped_tables_;     // tables of the swapped ones
   PrefixMatch grown_match_;                 // scratch of blocks_to_grow()
+  int64_t blocks_to_admit_ = 0;             // blocks for admission_batch_
 };
 
 }  // namespace quire

@@ -9,6 +9,7 @@ namespace quire {
 void Scheduler::check_integrity() const {
   state_.kv.check_integrity();
   state_.queues.check_integrity();
+  state_.adapters.check_integrity();
   int32_t num_waiting = 0;
   int32_t num_running = 0;
   int32_t num_slots = 0;
@@ -64,6 +65,8 @@ void Scheduler::check_group(const SequenceGroup& group) const {
                                source->num_computed_tokens < group.num_prompt_tokens;
   if (awaiting > 0 && !computes_prompt)
     throw Error(cat("request ", group.id, ": samples wait for a shared prompt that no sample computes"));
+  if (group.admitted_early && group.num_running == 0)
+    throw Error(cat("request ", group.id, ": was admitted early, but does not run"));
   const auto loading = state_.queues.loading();
   const bool listed = std::find(loading.begin(), loading.end(), &group) != loading.end();
   if (listed != group.loading || (listed && group.num_running > 0))

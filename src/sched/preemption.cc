@@ -69,6 +69,7 @@ void Preemption::preempt_last_sample(StepState& step, bool swapped) {
   Sequence& sequence = *state_.queues.running().back();
   SequenceGroup& group = *sequence.group;
   state_.queues.pop_running();
+  end_early_admission(group, step);
   // A sample without computed tokens is not swapped out, but may have blocks that this step allocated for it.
   if (!swapped || sequence.num_computed_tokens == 0) {
     state_.kv.clear(sequence.table);

@@ -12,6 +12,7 @@
 
 namespace quire {
 
+struct AdapterTurn;
 struct Client;
 struct SequenceGroup;
 
@@ -65,11 +66,12 @@ struct SequenceGroup {
   // After a preemption the samples share their prompt again: prompt_sample recomputes it, and
   // num_awaiting_prompt samples wait to be forked from it. Null if none wait.
   Sequence* prompt_sample = nullptr;
-  Client* client = nullptr;  // kFair
-  int64_t quantum_left = 0;  // kMlfq: work units until it is demoted
-  int64_t home_level = 0;    // kMlfq: its level unless it is promoted
-  int64_t deadline = 0;      // kMlfq: the last step before it has fallen behind
-  int64_t last_step = -1;    // kMlfq: the last step in which it made progress
+  Client* client = nullptr;     // kFair
+  AdapterTurn* turn = nullptr;  // the record of its adapter; null = the base model
+  int64_t quantum_left = 0;     // kMlfq: work units until it is demoted
+  int64_t home_level = 0;       // kMlfq: its level unless it is promoted
+  int64_t deadline = 0;         // kMlfq: the last step before it has fallen behind
+  int64_t last_step = -1;       // kMlfq: the last step in which it made progress
   int32_t num_prompt_tokens = 0;
   int32_t num_unfinished = 0;  // samples that are not finished
   int32_t num_held = 0;        // samples with block tables
@@ -84,8 +86,10 @@ struct SequenceGroup {
   // Set when a beam search did not fit into the pool although nothing else ran: its beams did not share the
   // blocks of the prompt. From then on they are forked from one sample that computes it.
   bool must_share_prompt = false;
-  bool loading = false;       // waits for blocks from the disk, outside of the waiting queue
-  bool rank_changed = false;  // while it runs: the running list is to be sorted
+  bool loading = false;             // waits for blocks from the disk, outside of the waiting queue
+  bool rank_changed = false;        // while it runs: the running list is to be sorted
+  bool admitted_early = false;      // while adapters take turns; nothing was planned since
+  int64_t num_promised_blocks = 0;  // with admitted_early: free blocks that its admission relies on
   int64_t arrival_order = 0;
   std::vector<Sequence> samples;  // [num_sequences], never resized: pointers to samples are kept
   Request request;                // without prompt_token_ids, which are in samples[0].token_ids

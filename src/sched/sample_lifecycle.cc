@@ -20,7 +20,7 @@ void leave_queues(SchedulerState& state, Sequence& sequence) {
       state.queues.remove_waiting(group);
     }
   } else if (before == SequenceState::kRunning) {
-    --group.num_running;
+    if (--group.num_running == 0) group.admitted_early = false;
     state.requests.update_slots(group);
     if (sequence.awaits_prompt) --group.num_awaiting_prompt;
     sequence.awaits_prompt = false;
@@ -83,6 +83,7 @@ void erase_if_finished(SchedulerState& state, SequenceGroup& group) {
   if (group.num_unfinished > 0 || group.num_held > 0) return;
   ++state.totals.num_finished_requests;
   state.queues.leave(group);
+  state.adapters.leave(group, state.totals.num_steps);
   state.requests.erase(group);
 }
 

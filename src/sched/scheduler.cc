@@ -24,6 +24,7 @@ Status Scheduler::add_request(Request request, std::optional<int64_t> place) {
   SequenceGroup& group = state_.requests.add(std::move(request), place);
   group.samples.front().table = state_.kv.open(group.request.adapter.digest, group.request.cache_salt);
   state_.queues.enter(group, state_.totals.num_steps);
+  state_.adapters.enter(group, state_.totals.num_steps);
   state_.queues.push_waiting(group);
   return {};
 }

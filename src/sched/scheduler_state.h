@@ -9,6 +9,7 @@
 #include "contract/kv_layout.h"
 #include "contract/step_plan.h"
 #include "kv/kv_manager.h"
+#include "sched/adapter_turns.h"
 #include "sched/request_queues.h"
 #include "sched/request_table.h"
 #include "sched/scheduler_types.h"
@@ -25,7 +26,8 @@ struct SchedulerState {
                     .checkpoint_blocks = layout.checkpoint_blocks}),
         kv_groups(layout.groups),
         bytes_per_block(layout.bytes_per_block),
-        queues(config.policy, config.guard_delay) {}
+        queues(config.policy, config.guard_delay),
+        adapters(config.max_loras) {}
 
   SchedulerConfig config;
   KvManager kv;
@@ -33,6 +35,7 @@ struct SchedulerState {
   int64_t bytes_per_block;
   RequestTable requests;
   RequestQueues queues;
+  AdapterTurns adapters;
   StepClock step_clock;
   SchedulerStats totals;             // counters only
   std::vector<SeqId> finished_seqs;  // for StepPlan::finished of the next plan
@@ -46,9 +49,17 @@ struct StepState {
   double now = 0.0;                  // seconds
   int32_t budget = 0;                // tokens left to schedule
   int32_t decodes_left = 0;          // with tpot_slo: decoding sequences that are not scheduled yet
-  int32_t num_partial_prefills = 0;  // with max_num_partial_prefills: prompts computed in chunks
+  int32_t num_partial_prefills = 0;  // prompts computed in chunks
+  int64_t num_promised_blocks = 0;   // sum over requests that were admitted early and are not planned yet
   bool preempted = false;            // some request was preempted in this step
   bool uncommitted = false;          // the plan has scheduled tokens and is not committed yet
 };
+
+// The request is planned, or preempted.
+inline void end_early_admission(SequenceGroup& group, StepState& step) {
+  if (!group.admitted_early) return;
+  group.admitted_early = false;
+  step.num_promised_blocks -= group.num_promised_blocks;
+}
 
 }  // namespace quire

@@ -14,6 +14,8 @@ SchedulerConfig scheduler_config(const EngineConfig& config) {
   scheduler.long_prefill_token_threshold = config.long_prefill_token_threshold;
   scheduler.enable_prefix_caching = config.enable_prefix_caching;
   scheduler.policy = config.scheduling_policy;
+  scheduler.fair_by = config.fair_by;
+  scheduler.max_loras = config.max_loras;
   scheduler.preemption_mode = config.preemption_mode;
   scheduler.max_num_partial_prefills = config.max_num_partial_prefills;
   scheduler.ttft_slo = config.ttft_slo;

@@ -1,6 +1,7 @@
 // Configuration and results of the scheduler, as plain data.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -23,6 +24,8 @@ struct SchedulerConfig {
   bool whole_prompts = false;                // bidirectional attention: a prompt is computed in one step
   bool enable_prefix_caching = true;
   SchedulingPolicy policy = SchedulingPolicy::kFcfs;
+  FairBy fair_by = FairBy::kClient;  // what Request::client_id stands for
+  int32_t max_loras = 32;            // different adapters in one step, see AdapterTurns
   PreemptionMode preemption_mode = PreemptionMode::kAuto;
   int32_t max_num_partial_prefills = 0;  // prompts computed in chunks at once; 0 = no limit
   double ttft_slo = 0.0;                 // target for the time to first token, seconds; 0 = none
@@ -31,6 +34,12 @@ struct SchedulerConfig {
   uint64_t hash_seed = 0;                // seed of the block hashes; must not be known to clients
   int32_t hash_bits = 128;               // see BlockHasher
 };
+
+// The most tokens of one prompt in a step.
+inline int32_t max_chunk(const SchedulerConfig& config) {
+  const int32_t threshold = config.long_prefill_token_threshold;
+  return threshold > 0 ? std::min(threshold, config.max_num_batched_tokens) : config.max_num_batched_tokens;
+}
 
 // The configuration that the options name; a model may require more tokens per step and limit the length.
 SchedulerConfig scheduler_config(const EngineConfig& config);

@@ -35,8 +35,11 @@ void StepPlanner::plan(StepState& step, double now) {
   state_.queues.promote_starving_waiting(state_.totals.num_steps);
   admission_.preempt_for_priority(step);
   schedule_running(step);
-  // A beam search that preempted itself is admitted again immediately, or the plan would be empty.
-  if (state_.queues.running().empty()) step.preempted = false;
+  if (state_.queues.running().empty()) {
+    // A beam search that preempted itself is admitted again immediately, or the plan would be empty.
+    step.preempted = false;
+    state_.adapters.choose({}, state_.totals.num_steps);
+  }
   if (!step.preempted) admit_waiting(step);
   finish(step);
 }
@@ -58,7 +61,7 @@ void StepPlanner::begin(StepState& step, double now) {
   plan.finished.swap(state_.finished_seqs);
   step.in_flight.clear();
   step.preempted = false;
-  limit_budget(step);
+  count_running(step);
 }
 
 void StepPlanner::measure_last_step(StepState& step, double now) {
@@ -68,18 +71,38 @@ void StepPlanner::measure_last_step(StepState& step, double now) {
   step_begin_ = step.now;
 }
 
+void StepPlanner::count_running(StepState& step) const {
+  step.num_partial_prefills = 0;
+  step.num_promised_blocks = 0;
+  const SequenceGroup* previous = nullptr;
+  for (const Sequence* sequence : state_.queues.running()) {
+    const SequenceGroup* group = sequence->group;
+    if (is_partial_prefill(*sequence)) ++step.num_partial_prefills;
+    if (group != previous && group->admitted_early) step.num_promised_blocks += group->num_promised_blocks;
+    previous = group;
+  }
+}
+
+// A prompt that no step has begun counts only if it needs several of them.
+bool StepPlanner::is_partial_prefill(const Sequence& sequence) const {
+  const bool begun = !sequence.group->admitted_early;
+  return !decodes(sequence) && (begun || sequence.num_left() > max_chunk(state_.config));
+}
+
+bool StepPlanner::prompt_fits(const StepState& step, const SequenceGroup& group) const {
+  return !state_.config.whole_prompts || group.num_prompt_tokens <= step.budget;
+}
+
 // The token budget of the step. While sequences decode, tpot_slo limits it: each of them gets its token, and
 // prompts get what the time allows, but at least a block, so that they make progress.
 void StepPlanner::limit_budget(StepState& step) const {
   const SchedulerConfig& config = state_.config;
   step.budget = config.max_num_batched_tokens;
   step.decodes_left = 0;
-  step.num_partial_prefills = 0;
-  if (config.tpot_slo <= 0.0 && config.max_num_partial_prefills <= 0) return;
+  if (config.tpot_slo <= 0.0) return;
   for (const Sequence* sequence : state_.queues.running()) {
-    (decodes(*sequence) ? step.decodes_left : step.num_partial_prefills) += 1;
+    if (decodes(*sequence) && state_.adapters.serves(*sequence->group)) ++step.decodes_left;
   }
-  if (config.tpot_slo <= 0.0) step.decodes_left = 0;
   if (step.decodes_left == 0) return;
   const int64_t min_budget = int64_t{step.decodes_left} + state_.kv.block_size();
   const int64_t within = state_.step_clock.tokens_within(kTargetFraction * config.tpot_slo);
@@ -88,11 +111,26 @@ void StepPlanner::limit_budget(StepState& step) const {
 
 void StepPlanner::schedule_running(StepState& step) {
   const std::vector<Sequence*>& running = state_.queues.running();
+  size_t num_before = 0;
+  do {
+    num_before = running.size();
+    state_.adapters.choose(running, state_.totals.num_steps);
+    limit_budget(step);
+    schedule_served(step);
+    // If the only requests of their turn were preempted, others take it.
+  } while (step.in_flight.empty() && !running.empty() && running.size() < num_before);
+}
+
+void StepPlanner::schedule_served(StepState& step) {
+  const std::vector<Sequence*>& running = state_.queues.running();
   // Preemption removes from the end of the list, so entries before i stay.
   size_t i = 0;
   while (i < running.size() && step.budget > 0) {
-    const SequenceGroup& group = *running[i]->group;
-    if (!schedule_group(step, i)) return;
+    SequenceGroup& group = *running[i]->group;
+    if (state_.adapters.serves(group) && prompt_fits(step, group)) {
+      if (group.admitted_early) admission_.renew_prefix(group, step);
+      if (!schedule_group(step, i)) return;
+    }
     i += static_cast<size_t>(group.num_running);
   }
   state_.queues.promote_starving_running(i, state_.totals.num_steps);
@@ -100,8 +138,11 @@ void StepPlanner::schedule_running(StepState& step) {
 
 void StepPlanner::admit_waiting(StepState& step) {
   while (const Sequence* first = admission_.admit_next(step)) {
-    schedule_group(step, state_.queues.index_in_running(*first->group));
-    if (first->num_planned_tokens < first->num_left()) ++step.num_partial_prefills;
+    SequenceGroup& group = *first->group;
+    if (state_.adapters.join(group, state_.totals.num_steps) && prompt_fits(step, group))
+      schedule_group(step, state_.queues.index_in_running(group));
+    if (first->num_planned_tokens < first->num_left() && is_partial_prefill(*first))
+      ++step.num_partial_prefills;
   }
 }
 
@@ -236,7 +277,10 @@ void StepPlanner::put_in_flight(StepState& step, Sequence& sequence) {
   if (!sequence.executor_has_state) {
     append_init(sequence, step.plan);
     sequence.executor_has_state = true;
+    // The first sample is the first that is computed.
+    if (sequence.index == 0) state_.started.push_back(sequence.group->id);
   }
+  end_early_admission(*sequence.group, step);
   const bool sample = reaches_end && sequence.group->request.sampling->max_tokens > 0;
   step.plan.scheduled.push_back({sequence.id, sequence.num_computed_tokens, num_new_tokens, sample});
   step.plan.num_tokens += num_new_tokens;

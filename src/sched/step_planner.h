@@ -1,5 +1,6 @@
-// Plans a step, in phases: preempt for requests of higher priority, schedule running sequences, admit waiting
-// requests, build the plan. When blocks run out, the last request in scheduling order is preempted.
+// Plans a step, in phases: preempt for requests of higher priority, choose the adapters of the step, schedule
+// running sequences, admit waiting requests, build the plan. When blocks run out, the last request in
+// scheduling order is preempted, whether its adapter is served or not.
 //
 // Owned by Scheduler; engine thread only.
 #pragma once
@@ -23,8 +24,10 @@ class StepPlanner {
  private:
   void begin(StepState& step, double now);
   void measure_last_step(StepState& step, double now);
+  void count_running(StepState& step) const;
   void limit_budget(StepState& step) const;
   void schedule_running(StepState& step);
+  void schedule_served(StepState& step);
   void admit_waiting(StepState& step);
   bool schedule_group(StepState& step, size_t begin);
   void share_budget(const StepState& step, size_t begin, size_t end) const;
@@ -32,7 +35,9 @@ class StepPlanner {
   int32_t chunk_of(const StepState& step, const Sequence& sequence, int32_t budget) const;
   int32_t chunk_for_ttft(const StepState& step, const Sequence& sequence, int32_t max_chunk) const;
   bool allocate_slots(StepState& step, Sequence& sequence);
-  static void put_in_flight(StepState& step, Sequence& sequence);
+  void put_in_flight(StepState& step, Sequence& sequence);
+  bool is_partial_prefill(const Sequence& sequence) const;
+  bool prompt_fits(const StepState& step, const SequenceGroup& group) const;
   void finish(StepState& step);
 
   SchedulerState& state_;

@@ -45,7 +45,7 @@ VLLM = [
     (f"quire serve models/quire-tiny --max_model_len 1k --dtype half --kv-cache-dtype fp8 -tp 1 {SERVE}", WORKS, "sequences of up to 1000 tokens"),
     (f"quire serve models/quire-tiny --trust-remote-code --enable-chunked-prefill --max-num-seqs=8 {SERVE}", WORKS, "prefilled in chunks"),
     ("quire serve models/quire-tiny --tensor-parallel-size 2", MISTYPED, "start a server per group of cores"),
-    (f"quire serve models/quire-tiny --enable-lora --max-loras 4 {SERVE}", WORKS, "--max-loras has no effect"),
+    (f"quire serve models/quire-tiny --enable-lora --max-loras 4 {SERVE}", WORKS, "sequences of up to"),
     ("quire serve models/quire-tiny --quantization awq --port 0", FAILS, "is not quantized; int8 and int4 quantize"),
     ("quire serve models/quire-tiny --prot 8080", MISTYPED, "did you mean --port?"),
     ("quire serve models/quire-tiny --port 99999", MISTYPED, "ports are 1 to 65535"),

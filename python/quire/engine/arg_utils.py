@@ -65,6 +65,8 @@ class EngineArgs:
         stream_interval: Least number of tokens per output of `AsyncLLM` and `LLMEngine`, except for the first and the
             last output.
         enable_lora: Requests may use LoRA adapters (`lora_request`).
+        fair_by: Who shares the engine equally with scheduling_policy="fair": "client" or "adapter".
+        max_loras: Maximum number of different adapters in one step; if more have requests, they take turns. None = 32.
         max_lora_rank: Maximum rank of an adapter; larger ones are refused.
         lora_memory: Bytes for the adapters in memory; None = 256 MiB.
         lora_dir: Directory of adapters: the path of a `LoRARequest` may be relative to it.
@@ -94,6 +96,7 @@ class EngineArgs:
     max_num_partial_prefills: int = 0
     enable_prefix_caching: bool | None = None
     scheduling_policy: str = "fcfs"
+    fair_by: str = "client"
     preemption_mode: str = "auto"
     max_logprobs: int = 20
     logprobs_mode: str = "raw_logprobs"
@@ -104,6 +107,7 @@ class EngineArgs:
     override_generation_config: dict[str, Any] | None = None
     stream_interval: int = 1
     enable_lora: bool = False
+    max_loras: int | None = None
     max_lora_rank: int = 16
     lora_memory: int | None = None
     lora_dir: Union[str, os.PathLike[str], None] = None
@@ -192,14 +196,14 @@ class EngineArgs:
             "generation_config": "none" if self.generation_config == "vllm" else self.generation_config,
         }
         for name in ("long_prefill_token_threshold", "max_num_partial_prefills", "scheduling_policy",
-                     "preemption_mode", "max_logprobs", "logprobs_mode", "activation_dtype",
+                     "fair_by", "preemption_mode", "max_logprobs", "logprobs_mode", "activation_dtype",
                      "kernel_tuning", "jump_ahead", "device", "max_lora_rank"):
             options[name] = getattr(self, name)
         if self.max_model_len not in (None, "auto", -1):
             options["max_model_len"] = self.max_model_len
         for name in ("block_size", "max_num_seqs", "max_num_batched_tokens",
                      "enable_prefix_caching", "threads", "weight_cache", "kv_disk_cache", "kv_disk_cache_size",
-                     "profile", "lora_memory", "max_cpu_loras"):
+                     "profile", "lora_memory", "max_loras", "max_cpu_loras"):
             if (value := getattr(self, name)) is not None:
                 options[name] = value
         options["enable_lora"] = bool(self.enable_lora)

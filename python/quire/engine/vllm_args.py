@@ -62,7 +62,7 @@ HARMLESS: dict[str, Any] = {
     "default_mm_loras": None, "enable_mixed_moe_lora_format": False, "enable_moe_shared_loras": False,
     "enable_tower_connector_lora": False, "fully_sharded_loras": False, "lora_dtype": "auto",
     "lora_target_modules": None, "max_lora_cls_labels": None,
-    "max_loras": 1, "per_request_spec_decode_metrics": "none", "reasoning_config": None, "reasoning_parser": "",
+    "per_request_spec_decode_metrics": "none", "reasoning_config": None, "reasoning_parser": "",
     "reasoning_parser_plugin": None, "specialize_active_lora": False, "structured_outputs_config": None,
     # Logs, metrics and profiles.
     "additional_config": None, "aggregate_engine_logging": False, "aux_output_config": None,

@@ -444,6 +444,13 @@ void Harness::finish(RequestId request, int32_t index) {
 const StepPlan& Harness::plan() {
   last_plan = scheduler.schedule(now);
   EXPECT_LE(last_plan.num_tokens, config.max_num_batched_tokens);
+  std::set<int32_t> adapters;
+  for (const ScheduledSequence& scheduled : last_plan.scheduled) {
+    const auto request = requests.find(scheduler.request_of(scheduled.seq));
+    if (request != requests.end()) adapters.insert(request->second.request.adapter.id);
+  }
+  adapters.erase(0);
+  EXPECT_LE(static_cast<int32_t>(adapters.size()), config.max_loras);
   return last_plan;
 }
 

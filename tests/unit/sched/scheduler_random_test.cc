@@ -29,6 +29,8 @@ struct World {
   PreemptionMode mode = PreemptionMode::kAuto;
   int32_t num_host_blocks = 0;
   int32_t num_disk_blocks = 0;
+  int32_t num_adapters = 1;
+  int32_t max_loras = 32;
 };
 
 std::ostream& operator<<(std::ostream& out, const World& world) {
@@ -63,7 +65,11 @@ class RandomHistory : public ::testing::TestWithParam<World> {
     if (one_in(5)) request.sampling.edit().min_tokens = below(request.sampling->max_tokens + 1);
     if (one_in(8)) request.sampling.edit().prompt_logprobs = 1;
     if (one_in(3)) request.sampling.edit().top_k = 2;
-    if (one_in(6)) request.adapter = {.id = 1, .digest = "a"};
+    if (one_in(6)) request.adapter = {.id = 1, .digest = "1"};
+    if (GetParam().num_adapters > 1) {
+      const int32_t adapter = below(GetParam().num_adapters + 1);
+      request.adapter = {.id = adapter, .digest = adapter == 0 ? "" : std::to_string(adapter)};
+    }
     if (one_in(6)) request.cache_salt = "tenant";
     if (one_in(6)) {
       SamplingParams& sampling = request.sampling.edit();
@@ -115,6 +121,7 @@ TEST_P(RandomHistory, KeepsEveryOutput) {
   config.policy = world.policy;
   config.preemption_mode = world.mode;
   config.guard_delay = 8;
+  config.max_loras = world.max_loras;
   if (world.times) {
     config.max_num_partial_prefills = 2;
     config.ttft_slo = 0.3;
@@ -280,6 +287,47 @@ std::vector<World> worlds_of_tiers() {
   add("disk_chunks", Policy::kFcfs, Mode::kAuto, 60, 400, chunks);
   return worlds;
 }
+
+// Adapters that take turns.
+std::vector<World> worlds_of_adapters() {
+  std::vector<World> worlds;
+  const auto add = [&](const char* name, SchedulingPolicy policy, int32_t num_adapters, int32_t max_loras,
+                       World world) {
+    world.name = name;
+    world.policy = policy;
+    world.num_adapters = num_adapters;
+    world.max_loras = max_loras;
+    worlds.push_back(world);
+  };
+  const World tight = {"", 24, 4, 8, 16, 0, true, 128, true, {kFull}};
+  const World roomy = {"", 512, 4, 64, 64, 4, true, 128, false, {kFull}, SchedulingPolicy::kFcfs, true};
+  const World windows = {"", 70, 4, 8, 8, 0, true, 128, true, {window(5), kFull, window(17)}};
+  const World states = {"", 120, 1, 8, 32, 0, true, 128, true, {kFull, kState}};
+  World swap = tight;
+  swap.mode = PreemptionMode::kSwap;
+  swap.num_host_blocks = 60;
+  World disk = tight;
+  disk.num_host_blocks = 40;
+  disk.num_disk_blocks = 200;
+  World times = tight;
+  times.times = true;
+  using Policy = SchedulingPolicy;
+  add("adapters_fcfs", Policy::kFcfs, 4, 1, tight);
+  add("adapters_two_of_five", Policy::kFcfs, 5, 2, roomy);
+  add("adapters_priority", Policy::kPriority, 4, 1, tight);
+  add("adapters_mlfq", Policy::kMlfq, 4, 2, tight);
+  add("adapters_fair", Policy::kFair, 4, 1, tight);
+  add("adapters_times", Policy::kPriority, 4, 1, times);
+  add("adapters_windows", Policy::kFcfs, 3, 1, windows);
+  add("adapters_states", Policy::kFcfs, 3, 1, states);
+  add("adapters_swap", Policy::kMlfq, 4, 1, swap);
+  add("adapters_swap_priority", Policy::kPriority, 8, 3, swap);
+  add("adapters_disk", Policy::kFair, 4, 1, disk);
+  return worlds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Adapters, RandomHistory, ::testing::ValuesIn(worlds_of_adapters()),
+                         [](const auto& param) { return std::string(param.param.name); });
 
 INSTANTIATE_TEST_SUITE_P(Tiers, RandomHistory, ::testing::ValuesIn(worlds_of_tiers()),
                          [](const auto& param) { return std::string(param.param.name); });
