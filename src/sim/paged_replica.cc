@@ -24,8 +24,9 @@ class PagedReplica final : public Replica {
         block_size_(options.layout.block_size),
         layout_(options.layout),
         max_num_batched_tokens_(options.scheduler.max_num_batched_tokens),
-        // Other policies need to see all waiting requests.
-        hands_over_late_(options.scheduler.policy == SchedulingPolicy::kFcfs),
+        // Other policies, and adapters that take turns, need to see all waiting requests.
+        hands_over_late_(options.scheduler.policy == SchedulingPolicy::kFcfs && trace.adapters.empty()),
+        fair_by_(options.scheduler.fair_by),
         scheduler_(options.scheduler, options.layout) {}
 
   bool add(int64_t request) override;
@@ -48,6 +49,7 @@ class PagedReplica final : public Replica {
   KvLayout layout_;
   int32_t max_num_batched_tokens_;
   bool hands_over_late_;
+  FairBy fair_by_;
   Scheduler scheduler_;
   std::deque<int64_t> inbox_;  // requests not yet passed to the scheduler
   int64_t num_handed_over_ = 0;
@@ -91,6 +93,11 @@ void PagedReplica::hand_over() {
     added.sampling.edit().max_tokens = request.output_len;
     added.sampling.edit().ignore_eos = true;
     added.arrival = request.arrival;
+    if (request.adapter > 0)
+      added.adapter = {.id = request.adapter,
+                       .digest = trace_.adapters[static_cast<size_t>(request.adapter - 1)]};
+    // A trace names no clients.
+    if (fair_by_ == FairBy::kAdapter) added.client_id = request.adapter;
     if (const Status status = scheduler_.add_request(std::move(added)); !status.ok())
       throw Error(cat("request ", index, " of the trace was rejected: ", status.failure().message));
     prompt_lens_.push_back(request.input_len);

@@ -43,7 +43,7 @@ Choice Router::choose(const Trace& trace, const TraceRequest& request, std::span
 Choice Router::choose_by_prefix(const Trace& trace, const TraceRequest& request,
                                 std::span<const ReplicaLoad> loads) {
   prefixes_.clear();
-  uint64_t name = 0;
+  uint64_t name = static_cast<uint64_t>(request.adapter);
   for (uint32_t i = 0; i < request.num_hashes; ++i) {
     name = mix64(name ^ mix64(static_cast<uint64_t>(trace.hash_ids[request.first_hash + i]) + 1));
     prefixes_.push_back(name);

@@ -18,6 +18,7 @@ struct TraceRequest {
   int32_t output_len = 0;   // tokens generated, at least 1
   uint32_t first_hash = 0;  // its hash ids are Trace::hash_ids[first_hash .. first_hash + num_hashes)
   uint32_t num_hashes = 0;  // 0 = the prompt shares no prefix
+  int32_t adapter = 0;      // 0 = the base model; otherwise Trace::adapters[adapter - 1]
 };
 
 struct Trace {
@@ -28,7 +29,8 @@ struct Trace {
   // Ids of prompt blocks. Prompts that start with the same ids share these tokens. Request i has
   // ceil(input_len / kTokensPerHash) of them, or none.
   std::vector<int32_t> hash_ids;
-  bool has_times = false;  // arrivals are from the file; otherwise all are 0
+  std::vector<std::string> adapters;  // names of LoRA adapters, in order of their first requests
+  bool has_times = false;             // arrivals are from the file; otherwise all are 0
 
   double duration() const { return requests.empty() ? 0.0 : requests.back().arrival; }
   int64_t num_tokens() const;  // prompt and output tokens
@@ -40,12 +42,13 @@ inline constexpr int64_t kAllRequests = std::numeric_limits<int64_t>::max();
 
 // Reads a CSV trace (the format of the Azure traces) with the columns ContextTokens and GeneratedTokens, and,
 // if `needs_times`, TIMESTAMP: "2023-11-16 18:15:46.68" with an optional zone +00:00 or Z, or seconds. A
-// length of 0 counts as 1. Throws Error with file, line and cell.
+// length of 0 counts as 1. A column `adapter` has names of LoRA adapters; an empty cell is the base model.
+// Throws Error with file, line and cell.
 Trace read_csv_trace(const std::string& path, int64_t max_requests, bool needs_times);
 
 // Reads JSON lines (the format of the Mooncake traces): {"timestamp": milliseconds, "input_length",
-// "output_length", "hash_ids": [one per 512 tokens]}. timestamp or hash_ids may be missing from all lines.
-// Throws Error with file and line.
+// "output_length", "hash_ids": [one per 512 tokens], "adapter": name}. timestamp or hash_ids may be missing
+// from all lines, adapter from any. Throws Error with file and line.
 Trace read_jsonl_trace(const std::string& path, int64_t max_requests);
 
 // Log-normal lengths with this mean and coefficient of variation (0 = constant), clamped to [1, max_len].

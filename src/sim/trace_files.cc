@@ -7,6 +7,8 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <unordered_map>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -139,6 +141,22 @@ int32_t checked_length(double value, const std::string& place) {
   return std::max(1, static_cast<int32_t>(value));
 }
 
+// Numbers the adapters of a trace by their names.
+class AdapterNames {
+ public:
+  explicit AdapterNames(Trace& trace) : trace_(trace) {}
+  int32_t number_of(const std::string& name) {
+    if (name.empty()) return 0;
+    const auto [entry, added] = numbers_.try_emplace(name, static_cast<int32_t>(numbers_.size()) + 1);
+    if (added) trace_.adapters.push_back(name);
+    return entry->second;
+  }
+
+ private:
+  Trace& trace_;
+  std::unordered_map<std::string, int32_t> numbers_;
+};
+
 // Sorts by arrival time, starting at 0. Requests with equal times keep the file's order.
 void finish(Trace& trace, const std::vector<Moment>& times, const std::string& path) {
   if (trace.requests.empty()) throw Error(cat(path, ": contains no usable request"));
@@ -158,6 +176,7 @@ struct Columns {
   size_t input = 0;
   size_t output = 0;
   std::optional<size_t> time;
+  std::optional<size_t> adapter;
 };
 
 Columns find_columns(const std::vector<std::string>& header, const std::string& path, bool needs_times) {
@@ -179,6 +198,7 @@ Columns find_columns(const std::vector<std::string>& header, const std::string& 
   columns.input = need("ContextTokens");
   columns.output = need("GeneratedTokens");
   columns.time = needs_times ? need("TIMESTAMP") : find("TIMESTAMP");
+  columns.adapter = find("adapter");
   return columns;
 }
 
@@ -216,6 +236,7 @@ Trace read_csv_trace(const std::string& path, int64_t max_requests, bool needs_t
   const std::vector<std::string> header = split_csv(line, cat(path, ":1"));
   const Columns columns = find_columns(header, path, needs_times);
   Trace trace;
+  AdapterNames adapters(trace);
   std::vector<Moment> times;
   for (int64_t number = 2;
        static_cast<int64_t>(trace.requests.size()) < max_requests && std::getline(in, line); ++number) {
@@ -232,6 +253,7 @@ Trace read_csv_trace(const std::string& path, int64_t max_requests, bool needs_t
     TraceRequest& request = trace.requests.emplace_back();
     request.input_len = length(columns.input);
     request.output_len = length(columns.output);
+    if (columns.adapter) request.adapter = adapters.number_of(cells[*columns.adapter]);
     if (!columns.time) continue;
     const auto time = parse_time(cells[*columns.time]);
     if (!time) {
@@ -247,6 +269,7 @@ Trace read_csv_trace(const std::string& path, int64_t max_requests, bool needs_t
 Trace read_jsonl_trace(const std::string& path, int64_t max_requests) {
   std::ifstream in = open(path);
   Trace trace;
+  AdapterNames adapters(trace);
   std::vector<Moment> times;
   std::string line;
   for (int64_t number = 1;
@@ -262,6 +285,10 @@ Trace read_jsonl_trace(const std::string& path, int64_t max_requests) {
         checked_length(number_field(object, "output_length", place, "a number of tokens"), place);
     if (const auto hashes = object.find("hash_ids"); hashes != object.end())
       add_hashes(*hashes, place, trace, request);
+    if (const auto adapter = object.find("adapter"); adapter != object.end() && !adapter->is_null()) {
+      if (!adapter->is_string()) throw Error(cat(place, ": 'adapter' must be a string"));
+      request.adapter = adapters.number_of(adapter->get_ref<const std::string&>());
+    }
     if (object.contains("timestamp")) {
       const double milliseconds = number_field(object, "timestamp", place, "a number of milliseconds");
       if (!(std::abs(milliseconds) < 1e15))

@@ -61,6 +61,19 @@ def test_models_with_states_have_them_in_the_pool(files):
     assert "only --memory paged supports" in oracle.stderr
 
 
+def test_adapters_of_a_trace_take_turns(files):
+    rows = [f"0,100,300,{adapter}" for adapter in ("sql", "chat", "")]
+    (files / "trace.csv").write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens,adapter", *rows]))
+    waits = {}
+    for max_loras in ("2", "1"):
+        result = json.loads(simulate(files, "--max-loras", max_loras, "--json", "-").stdout)
+        assert [(one["adapter"], one["num_requests"]) for one in result["adapters"]] == [("", 1), ("sql", 1), ("chat", 1)]
+        waits[max_loras] = [one["ttft_ms"]["mean"] for one in result["adapters"]]
+    base, first, second = zip(waits["2"], waits["1"], strict=True)
+    assert base[1] <= base[0] and first[1] <= first[0]
+    assert second[1] > 16 * 10 > second[0], "16 steps of 10 ms"
+
+
 def test_conversations_have_their_lengths_in_the_models_tokens(files):
     turns = [("Tell me a story about a cat. " * (i + 1), "Once upon a time there was a cat. " * 4) for i in range(12)]
     (files / "chats.json").write_text(json.dumps(

@@ -63,6 +63,31 @@ double more_sequences(const std::vector<ManagerRun>& runs, const ManagerRun& run
   return here > 0.0 ? runs.front().result.blocked_steps.mean_running() / here : 0.0;
 }
 
+// The requests of each adapter, and of the base model as "".
+ordered_json adapters_json(const SimulateSetup& setup, const sim::SimResult& result) {
+  struct Times {
+    int64_t num_requests = 0;
+    std::vector<double> ttfts, e2es;
+  };
+  std::vector<Times> times(setup.trace.adapters.size() + 1);
+  for (size_t i = 0; i < result.outcomes.size(); ++i) {
+    const sim::TraceRequest& request = setup.trace.requests[i];
+    if (!result.outcomes[i].done()) continue;
+    Times& of_adapter = times[static_cast<size_t>(request.adapter)];
+    ++of_adapter.num_requests;
+    of_adapter.ttfts.push_back(sim::ttft(request, result.outcomes[i]));
+    of_adapter.e2es.push_back(sim::e2e(request, result.outcomes[i]));
+  }
+  ordered_json list = ordered_json::array();
+  for (size_t i = 0; i < times.size(); ++i) {
+    list.push_back({{"adapter", i == 0 ? std::string() : setup.trace.adapters[i - 1]},
+                    {"num_requests", times[i].num_requests},
+                    {"ttft_ms", summary_json(cli::summarize(std::move(times[i].ttfts)))},
+                    {"e2e_ms", summary_json(cli::summarize(std::move(times[i].e2es)))}});
+  }
+  return list;
+}
+
 }  // namespace
 
 SimulateFigures figures_of(const SimulateSetup& setup, const sim::SimResult& result) {
@@ -89,7 +114,7 @@ ordered_json result_json(const SimulateSetup& setup, const sim::SimResult& resul
   const int64_t all = static_cast<int64_t>(result.outcomes.size());
   const sim::KvSums& kv = result.all_steps;
   const SchedulerConfig& scheduler = setup.options.replica.scheduler;
-  return {
+  ordered_json json = {
       {"model", setup.model.name},
       {"trace", setup.trace_name},
       {"memory", sim::name_of(setup.options.replica.memory)},
@@ -127,6 +152,10 @@ ordered_json result_json(const SimulateSetup& setup, const sim::SimResult& resul
       {"max_model_len", scheduler.max_model_len},
       {"max_num_seqs", scheduler.max_num_seqs},
       {"max_num_batched_tokens", scheduler.max_num_batched_tokens}};
+  if (setup.trace.adapters.empty()) return json;
+  json["max_loras"] = scheduler.max_loras;
+  json["adapters"] = adapters_json(setup, result);
+  return json;
 }
 
 std::string result_table(const SimulateSetup& setup, const sim::SimResult& result,
@@ -140,6 +169,7 @@ std::string result_table(const SimulateSetup& setup, const sim::SimResult& resul
   line("Replicas", cat(setup.options.num_replicas));
   line("KV pool per replica (tokens)", cat(int64_t{replica.layout.num_blocks} * replica.layout.block_size));
   line("Memory manager", sim::name_of(replica.memory));
+  if (!setup.trace.adapters.empty()) line("LoRA adapters", cat(setup.trace.adapters.size()));
   line("Successful requests", cat(result.num_done));
   if (result.num_refused > 0) line("Rejected requests", cat(result.num_refused));
   line("Time (s)", fixed(result.elapsed, 3));

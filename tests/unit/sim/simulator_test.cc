@@ -136,6 +136,36 @@ TEST(Simulator, FindsThePrefixesOfTheTrace) {
   EXPECT_LT(ttft(trace.requests[1], result.outcomes[1]), ttft(trace.requests[0], result.outcomes[0]));
 }
 
+TEST(Simulator, AdaptersTakeTurns) {
+  Trace trace;
+  trace.adapters = {"sql", "chat"};
+  trace.requests = {{0.0, 10, 200, 0, 0, 1}, {0.0, 10, 5, 0, 0, 2}, {0.0, 10, 5, 0, 0, 0}};
+  SimOptions options = options_of(100);
+  const auto first_token = [&](size_t request) {
+    return ttft(trace.requests[request], simulate(trace, a_second_a_step(), options).outcomes[request]);
+  };
+  EXPECT_LT(first_token(1), 1.1);
+  options.replica.scheduler.max_loras = 1;
+  EXPECT_LT(first_token(0), 1.1);
+  EXPECT_GT(first_token(1), 16.0);
+  EXPECT_LT(first_token(1), 18.0);
+  EXPECT_LT(first_token(2), 1.1) << "the base model takes no turn";
+}
+
+TEST(Simulator, SharesTheEngineBetweenAdapters) {
+  Trace trace;
+  trace.adapters = {"sql", "chat"};
+  for (int i = 0; i < 10; ++i) trace.requests.push_back({0.0, 10, 5, 0, 0, i == 9 ? 2 : 1});
+  SimOptions options = options_of(100, 1);
+  options.replica.scheduler.policy = SchedulingPolicy::kFair;
+  const auto end = [&](FairBy fair_by) {
+    options.replica.scheduler.fair_by = fair_by;
+    return e2e(trace.requests[9], simulate(trace, a_second_a_step(), options).outcomes[9]);
+  };
+  EXPECT_GT(end(FairBy::kClient), 50.0) << "the last of ten";
+  EXPECT_LT(end(FairBy::kAdapter), 11.0) << "the second";
+}
+
 TEST(Simulator, RejectsOversizedRequestsAndAFullQueue) {
   Trace trace;
   trace.requests = {{0.0, 1000, 5, 0, 0}, {0.1, 10, 5, 0, 0}, {1.5, 10, 5, 0, 0}, {1.6, 10, 5, 0, 0}};

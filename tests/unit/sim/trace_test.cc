@@ -88,6 +88,18 @@ TEST(TraceCsv, AcceptsSecondsAndOptionalTimes) {
   EXPECT_FALSE(read_csv_trace(without.path(), kAllRequests, false).has_times);
 }
 
+TEST(TraceCsv, ReadsAdapters) {
+  const TempFile file(".csv",
+                      "ContextTokens,adapter,GeneratedTokens\n"
+                      "8,sql,1\n8,,1\n8,chat,1\n8,sql,1\n");
+  const Trace trace = read_csv_trace(file.path(), kAllRequests, false);
+  EXPECT_THAT(trace.adapters, testing::ElementsAre("sql", "chat"));
+  const auto adapter = [](const TraceRequest& request) { return request.adapter; };
+  EXPECT_THAT(std::vector({adapter(trace.requests[0]), adapter(trace.requests[1]), adapter(trace.requests[2]),
+                           adapter(trace.requests[3])}),
+              testing::ElementsAre(1, 0, 2, 1));
+}
+
 TEST(TraceCsv, ReportsFileLineAndCell) {
   const std::string header = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
   EXPECT_THAT(csv_failure(""), HasSubstr("empty file"));
@@ -106,6 +118,20 @@ TEST(TraceCsv, ReportsFileLineAndCell) {
   EXPECT_THAT(csv_failure(header + "2023-02-03 10:00:00.,4,3\n"), HasSubstr("is not a valid time"));
   EXPECT_THAT(csv_failure(header + "\"1,4,3\n"), HasSubstr("unterminated quoted cell"));
   EXPECT_THROW(read_csv_trace("/nonexistent.csv", kAllRequests, true), Error);
+}
+
+TEST(TraceJsonl, ReadsAdapters) {
+  const TempFile file(".jsonl",
+                      "{\"input_length\": 5, \"output_length\": 5, \"adapter\": \"sql\"}\n"
+                      "{\"input_length\": 5, \"output_length\": 5}\n"
+                      "{\"input_length\": 5, \"output_length\": 5, \"adapter\": null}\n");
+  const Trace trace = read_jsonl_trace(file.path(), kAllRequests);
+  EXPECT_THAT(trace.adapters, testing::ElementsAre("sql"));
+  EXPECT_EQ(trace.requests[0].adapter, 1);
+  EXPECT_EQ(trace.requests[1].adapter, 0);
+  EXPECT_EQ(trace.requests[2].adapter, 0);
+  EXPECT_THAT(jsonl_failure("{\"input_length\": 5, \"output_length\": 5, \"adapter\": 7}\n"),
+              HasSubstr(".jsonl:1: 'adapter' must be a string"));
 }
 
 TEST(TraceJsonl, ReadsMooncakeTimesLengthsAndHashes) {
