@@ -136,6 +136,14 @@ ADAPTERS = {
         r=2, lora_alpha=8, target_modules=["v_proj"], target_parameters=EXPERTS, rank_pattern={"gate_up_proj": 4}, alpha_pattern={"gate_up_proj": 16}),
         "bfloat16", lora_expert_forms.Modules("mlp.experts", "gate_proj", "up_proj", "down_proj", 6, 2), dict(
             target_modules=["down_proj", "gate_proj", "up_proj", "v_proj"], target_parameters=None, rank_pattern={}, alpha_pattern={})),
+    "mixtral-all-expert-modules": ("mixtral", dict(
+        r=2, lora_alpha=4, target_modules=["q_proj", "k_proj"], target_parameters=EXPERTS, rank_pattern={"gate_up_proj": 4},
+        alpha_pattern={"gate_up_proj": 8}), "float32", lora_expert_forms.AllModules("block_sparse_moe.experts", "w1", "w3", "w2", 4, 2), dict(
+            target_modules=["k_proj", "q_proj", "w1", "w2", "w3"], target_parameters=None, rank_pattern={}, alpha_pattern={})),
+    "olmoe-all-expert-modules": ("olmoe", dict(
+        r=2, lora_alpha=8, target_modules=["v_proj"], target_parameters=EXPERTS, rank_pattern={"gate_up_proj": 4}, alpha_pattern={"gate_up_proj": 16}),
+        "bfloat16", lora_expert_forms.AllModules("mlp.experts", "gate_proj", "up_proj", "down_proj", 6, 2), dict(
+            target_modules=["down_proj", "gate_proj", "up_proj", "v_proj"], target_parameters=None, rank_pattern={}, alpha_pattern={})),
     "mixtral-experts-of-peft-0.18": ("mixtral", dict(r=3, lora_alpha=6, target_modules=[], target_parameters=EXPERTS), "float32",
                                      lora_expert_forms.Old(4), dict(peft_version="0.18.1")),
     "qwen3_moe-square-experts-of-peft-0.17": ("qwen3_moe", dict(r=3, lora_alpha=12, target_modules=[], target_parameters=EXPERTS[:1]), "float32",

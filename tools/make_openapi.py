@@ -272,7 +272,7 @@ REQUESTS = {
     "DetokenizeRequest": ({**MODEL, "tokens": {**TOKENS, "description": "Token ids."}}, ["tokens"]),
     "LoadAdapterRequest": ({
         "lora_name": string("The name that requests give as their model."),
-        "lora_path": string("A directory with the files of the adapter, below --lora-dir or one of --lora-allowed-dir."),
+        "lora_path": string("A directory with the files of the adapter, or a GGUF file, below --lora-dir or one of --lora-allowed-dir."),
         "load_inplace": boolean("Whether to replace an adapter of that name. Requests that run keep theirs.", False),
     }, ["lora_name", "lora_path"]),
     "UnloadAdapterRequest": ({"lora_name": string("The name of an adapter.")}, ["lora_name"]),

@@ -34,7 +34,7 @@ enum class PreemptionMode : uint8_t {
 // requests do not wait for a whole prompt.
 inline constexpr int32_t kDefaultBatchedTokens = 512;
 
-// A LoRA adapter in the format of PEFT: a directory with adapter_config.json and adapter_model.safetensors.
+// A LoRA adapter: a directory with adapter_config.json and adapter_model.safetensors of PEFT, or a GGUF file.
 struct LoraModule {
   std::string name;  // that requests use; not that of another adapter
   std::string path;
@@ -90,7 +90,7 @@ struct EngineOptions {
   uint64_t seed = 0;            // for requests without a seed
   bool enable_lora = false;     // adapters may be loaded while the engine runs; implied by the following two
   std::vector<LoraModule> lora_modules;  // adapters that requests can name from the start
-  std::string lora_dir;  // its subdirectories are adapters, registered when a request first names one
+  std::string lora_dir;  // its directories and GGUF files are adapters, registered when first named
   // Maximum number of different adapters in one step; if more have requests, they take turns.
   int32_t max_loras = 32;
   int32_t max_lora_rank = 16;  // maximum rank of an adapter

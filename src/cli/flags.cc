@@ -208,17 +208,18 @@ LoraModule parse_lora_module(const std::string& text) {
 void add_lora_flag(CLI::App& command, std::string& lora) {
   command
       .add_option("--lora", lora,
-                  "Apply a LoRA adapter: the name of one of --lora-modules or in --lora-dir, or a directory "
+                  "Apply a LoRA adapter: the name of one of --lora-modules or in --lora-dir, or a path "
                   "(default: none)")
-      ->type_name("NAME|DIR");
+      ->type_name("NAME|PATH");
 }
 
 std::string lora_name(const std::string& lora, EngineConfig& config) {
   const auto named = [&](const LoraModule& module) { return module.name == lora; };
   std::error_code error;
-  const bool in_directory =
-      !config.lora_dir.empty() && lora.find('/') == std::string::npos &&
-      std::filesystem::is_directory(std::filesystem::path(config.lora_dir) / lora, error);
+  const std::filesystem::path below = std::filesystem::path(config.lora_dir) / lora;
+  const bool in_directory = !config.lora_dir.empty() && lora.find('/') == std::string::npos &&
+                            (std::filesystem::is_directory(below, error) ||
+                             std::filesystem::exists(below.string() + ".gguf", error));
   if (!lora.empty() && !in_directory && std::ranges::none_of(config.lora_modules, named))
     config.lora_modules.push_back({lora, lora});
   return lora;
@@ -333,7 +334,8 @@ void add_engine_flags(CLI::App& command, EngineConfig& config) {
       "Maximum number of different adapters in one step; if more have requests, they take turns of 16 steps");
   add("--max-lora-rank", config.max_lora_rank, "Maximum rank of an adapter; larger ones are refused");
   add("--lora-dir", config.lora_dir,
-      "Directory of LoRA adapters: a request may name any of its subdirectories (default: none)")
+      "Directory of LoRA adapters: a request may name any of its subdirectories, and each file NAME.gguf as "
+      "NAME (default: none)")
       ->type_name("DIR");
   add("--lora-memory", config.lora_memory,
       "Memory for the adapters that are in use; others are read again when a request names them. 0 = "

@@ -187,10 +187,10 @@ void add_inspect(CLI::App& app, int& exit_code) {
   command->add_flag("--json", *json, "Print a JSON object");
   command->add_flag("--tensors", *tensors, "List every tensor");
   command
-      ->add_option(
-          "--model", *base,
-          "Base model of a LoRA adapter, if MODEL is a directory with adapter_config.json: shows what the "
-          "adapter changes in it")
+      ->add_option("--model", *base,
+                   "Base model of a LoRA adapter, if MODEL is a directory with adapter_config.json or a GGUF "
+                   "file of an "
+                   "adapter: shows what the adapter changes in it")
       ->type_name("MODEL");
   command->callback([=, &exit_code] {
     exit_code = 0;

@@ -34,16 +34,21 @@ std::optional<FileIdentity> config_identity(const fs::path& directory) {
   }
 }
 
-// The adapter `name` in a directory, with links resolved; empty if there is none below it.
-std::string subdirectory(const std::string& directory, std::string_view name) {
+// The adapter `name` in a directory, a subdirectory or NAME.gguf, with links resolved; empty if there is none
+// below it.
+std::string adapter_below(const std::string& directory, std::string_view name) {
   if (directory.empty() || name.empty() || name.size() > kMaxNameBytes || name.front() == '.' ||
       name.find('/') != std::string_view::npos || name.find('\0') != std::string_view::npos)
     return {};
   std::error_code error;
   const fs::path top = fs::canonical(directory, error);
   if (error) return {};
-  const fs::path path = fs::canonical(top / name, error);
-  if (error || path == top || !fs::is_directory(path, error)) return {};
+  fs::path path = fs::canonical(top / name, error);
+  if (error || !fs::is_directory(path, error)) {
+    path = fs::canonical(top / cat(name, ".gguf"), error);
+    if (error || !fs::is_regular_file(path, error)) return {};
+  }
+  if (path == top) return {};
   const bool below = std::mismatch(top.begin(), top.end(), path.begin(), path.end()).first == top.end();
   return below ? path.string() : std::string();
 }
@@ -204,7 +209,7 @@ std::string AdapterRegistry::not_found(std::string_view name) const {
 
 Result<SharedAdapterVersion> AdapterRegistry::resolve(std::string_view name) {
   if (SharedAdapterVersion known = registered(name)) return known;
-  const std::string path = subdirectory(directory_, name);
+  const std::string path = adapter_below(directory_, name);
   if (path.empty()) return Failure{ErrorKind::kNotFound, not_found(name), "model"};
   Status added = add({std::string(name), path}, false, true);
   if (added.ok()) log_adapter(name);

@@ -11,6 +11,8 @@
 #include "engine/model_source.h"
 #include "exec/inspect_adapter.h"
 #include "exec/local_runtime.h"
+#include "io/gguf/gguf_checkpoint.h"
+#include "io/gguf/gguf_header.h"
 
 namespace quire {
 namespace {
@@ -42,13 +44,24 @@ std::vector<AdapterModulesReport> grouped(const std::vector<lora::AdapterModuleI
   return groups;
 }
 
+// Whether the directory has one GGUF file, and that is an adapter.
+bool has_gguf_adapter(const fs::path& directory) {
+  try {
+    const fs::path file = find_gguf(directory);
+    return !file.empty() && is_gguf_adapter(file);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 bool is_adapter(const std::string& path) {
   std::error_code error;
   const auto has = [&](const char* file) { return fs::exists(fs::path(path) / file, error); };
-  return fs::is_directory(path, error) && has("adapter_config.json") && !has("model.safetensors") &&
-         !has("model.safetensors.index.json");
+  if (!fs::is_directory(path, error)) return fs::path(path).extension() == ".gguf" && is_gguf_adapter(path);
+  if (has("model.safetensors") || has("model.safetensors.index.json")) return false;
+  return has("adapter_config.json") || has_gguf_adapter(path);
 }
 
 AdapterReport inspect_adapter(const std::string& path, const EngineConfig* base) {

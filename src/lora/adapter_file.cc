@@ -1,9 +1,12 @@
 #include "lora/adapter_file.h"
 
 #include <system_error>
+#include <utility>
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "io/gguf/gguf_checkpoint.h"
+#include "io/gguf/gguf_header.h"
 #include "io/open_file.h"
 
 namespace quire::lora {
@@ -22,18 +25,20 @@ bool is_present(const fs::path& path) {
   return fs::exists(path, error);
 }
 
-}  // namespace
+AdapterFile read_gguf_file(const fs::path& path, const AdapterTargets* targets) {
+  GgufHeader header = read_gguf_header(path);
+  AdapterFile out{.weights = path, .identity = std::move(header.identity)};
+  out.gguf = read_gguf_adapter(header.file, targets);
+  out.tensors = std::move(out.gguf->tensors);
+  return out;
+}
 
-AdapterFile read_adapter_file(const fs::path& directory) {
-  std::error_code error;
-  if (!fs::is_directory(directory, error)) {
-    if (is_present(directory) && directory.extension() == ".gguf")
-      throw Error("adapters in GGUF files are not supported yet");
-    if (is_present(directory))
-      throw Error("is not a directory with adapter_config.json and adapter_model.safetensors");
-    throw Error("does not exist");
+AdapterFile read_directory(const fs::path& directory, const AdapterTargets* targets) {
+  if (!is_present(directory / kConfig)) {
+    const fs::path gguf = find_gguf(directory);
+    if (!gguf.empty()) return read_gguf_file(gguf, targets);
+    throw Error("the directory has no adapter_config.json and no GGUF file");
   }
-  if (!is_present(directory / kConfig)) throw Error("the directory has no adapter_config.json");
   AdapterFile out;
   out.config = read_regular_file(directory / kConfig, kMaxConfigBytes);
   out.weights = directory / kWeights;
@@ -57,14 +62,25 @@ AdapterFile read_adapter_file(const fs::path& directory) {
   return out;
 }
 
+}  // namespace
+
+AdapterFile read_adapter_file(const fs::path& path, const AdapterTargets* targets) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return read_directory(path, targets);
+  if (!is_present(path)) throw Error("does not exist");
+  if (path.extension() == ".gguf") return read_gguf_file(path, targets);
+  throw Error(
+      "is neither a directory with adapter_config.json and adapter_model.safetensors nor a GGUF file");
+}
+
 TensorReader::TensorReader(const AdapterFile& file)
     : path_(file.weights), handle_(open_regular_file(file.weights)) {
   if (identity_of(handle_, path_) != file.identity)
     throw Error(cat(path_.filename().string(), " has changed on disk; load the adapter again"));
 }
 
-void TensorReader::read(const TensorInfo& tensor, std::span<std::byte> out) const {
-  read_at(handle_, path_, tensor.offset, out.first(tensor.bytes));
+void TensorReader::read(size_t offset, std::span<std::byte> out) const {
+  read_at(handle_, path_, offset, out);
 }
 
 }  // namespace quire::lora

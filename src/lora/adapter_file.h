@@ -1,9 +1,10 @@
-// The files of a PEFT adapter: adapter_config.json and adapter_model.safetensors in a directory.
+// The files of an adapter: adapter_config.json and adapter_model.safetensors in a directory, or a GGUF file.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -11,20 +12,25 @@
 #include "io/file_handle.h"
 #include "io/open_file.h"
 #include "io/safetensors.h"
+#include "lora/gguf_adapter.h"
+#include "nn/adapter_targets.h"
 
 namespace quire::lora {
 
 // The configuration and the header of the tensors, without data. Plain data; no file stays open.
 struct AdapterFile {
-  std::filesystem::path weights;  // the safetensors file
+  std::filesystem::path weights;  // the safetensors or GGUF file
   FileIdentity identity;          // of that file when its header was read
   std::string config;             // text of adapter_config.json
   std::vector<TensorInfo> tensors;
+  std::optional<GgufAdapter> gguf;  // set for a GGUF file, which has no adapter_config.json
 };
 
-// Only regular files are read, never pipes or devices. Throws Error with the path if the directory has no
-// configuration or no weights in safetensors files, or if the header does not fit the file.
-AdapterFile read_adapter_file(const std::filesystem::path& directory);
+// path: a directory that PEFT wrote, a GGUF file, or a directory with one. Only regular files are read, never
+// pipes or devices. targets: whose names and row orders those of a GGUF file become; null = without a model.
+// Throws Error if the directory has no configuration or no weights in safetensors files, or if the header
+// does not fit the file.
+AdapterFile read_adapter_file(const std::filesystem::path& path, const AdapterTargets* targets);
 
 // Reads tensors with pread, so that a file that is truncated meanwhile is an error and not a signal. Used by
 // one thread.
@@ -33,8 +39,8 @@ class TensorReader {
   // Throws Error if the file is not the one whose header was read.
   explicit TensorReader(const AdapterFile& file);
 
-  // out has the size of the tensor. Throws Error if the file ends before, or cannot be read.
-  void read(const TensorInfo& tensor, std::span<std::byte> out) const;
+  // out = the bytes from `offset`. Throws Error if the file ends before, or cannot be read.
+  void read(size_t offset, std::span<std::byte> out) const;
 
  private:
   std::filesystem::path path_;

@@ -79,7 +79,13 @@ class Planner {
         embeddings_(targets, plan_.problems),
         saved_(targets, plan_.problems),
         tokens_(targets, plan_.problems) {
-    plan_.config = parse_peft_config(file.config, "adapter_config.json", plan_.problems);
+    if (file.gguf) {
+      plan_.config = {.alpha = file.gguf->alpha, .of_gguf = true, .base_model = file.gguf->base_model};
+      plan_.problems = file.gguf->problems;
+      plan_.warnings = file.gguf->warnings;
+    } else {
+      plan_.config = parse_peft_config(file.config, "adapter_config.json", plan_.problems);
+    }
     for (const TensorInfo& tensor : file.tensors) add(tensor);
   }
 
@@ -92,10 +98,11 @@ class Planner {
     const auto scale_of = [&](const std::string& module, const std::string& parameter, int64_t rank,
                               const std::string& shown_a) {
       const int64_t configured = ranks.of(parameter);
-      if (rank != configured)
+      if (!config.of_gguf && rank != configured)
         fail(module, cat(shown_a, ", but the rank in adapter_config.json is ", configured));
       if (max_rank_ > 0 && rank > max_rank_)
         fail(module, cat("has rank ", rank, ", at most ", max_rank_, " is allowed (--max-lora-rank)"));
+      if (config.of_gguf && config.alpha == 0.0) return 1.0F;
       const auto r = static_cast<double>(rank);
       return static_cast<float>(alphas.of(parameter) / (config.rslora ? std::sqrt(r) : r));
     };
@@ -137,6 +144,10 @@ class Planner {
     if (targets_ != nullptr && name.role != TensorRole::kOther && is_without_effect(name.module)) {
       plan_.without_effect.push_back(tensor.name);
       return;
+    }
+    if (is_in_another_form(name.module)) {
+      return fail(name.module, cat("GGUF files have other values here than checkpoints; use the adapter ",
+                                   plan_.config.of_gguf ? "that PEFT has saved" : "in a GGUF file"));
     }
     if (embeddings_.take(tensor, name) || saved_.take(tensor, name) || tokens_.take(tensor, name)) return;
     ModuleTensors* module = nullptr;
@@ -253,6 +264,14 @@ class Planner {
       if (low_rank || std::ranges::any_of(plan_.embeddings, same) || std::ranges::any_of(plan_.saved, same))
         fail(tokens.name, "has trained tokens and another change, which are not supported together");
     }
+  }
+
+  // Whether the model's file has other values for the module than files of the adapter's kind.
+  bool is_in_another_form(std::string_view module) const {
+    if (targets_ == nullptr || targets_->from_gguf == plan_.config.of_gguf) return false;
+    return std::ranges::any_of(targets_->converted, [&](const std::string& part) {
+      return module.find(part) != std::string_view::npos;
+    });
   }
 
   bool is_without_effect(std::string_view module) const {

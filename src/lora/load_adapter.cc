@@ -57,7 +57,7 @@ struct Examined {
   std::vector<SitePlan> sites;  // refer to modules of the plan
 };
 Examined examine(const AdapterSource& source, const AdapterTargets* targets, const AdapterLimits& limits) {
-  Examined out{.file = read_adapter_file(source.path)};
+  Examined out{.file = read_adapter_file(source.path, targets)};
   if (limits.identity && *limits.identity != out.file.identity)
     throw Error(cat(out.file.identity.name, " has changed on disk; load the adapter again"));
   out.plan = plan_adapter(out.file, targets, limits.max_rank);

@@ -18,7 +18,7 @@ namespace quire::lora {
 
 struct AdapterSource {
   std::string name;            // in messages; may be empty
-  std::filesystem::path path;  // a directory that PEFT wrote
+  std::filesystem::path path;  // a directory that PEFT wrote, or a GGUF file
 };
 
 struct AdapterLimits {

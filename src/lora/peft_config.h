@@ -16,6 +16,8 @@ struct PeftConfig {
   int64_t r = 8;
   double alpha = 8.0;
   bool rslora = false;  // scales are alpha / sqrt(r), not alpha / r
+  // The configuration of a GGUF file: ranks are those of the tensors, and alpha 0 stands for scales of 1.
+  bool of_gguf = false;
   // By regular expression for the name of a module, in the order of the file.
   std::vector<std::pair<std::string, int64_t>> rank_pattern;
   std::vector<std::pair<std::string, double>> alpha_pattern;

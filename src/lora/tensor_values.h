@@ -19,8 +19,9 @@ std::vector<float> in_order(std::vector<float> stored, const std::optional<RowLa
 
 class TensorValues {
  public:
-  // Throws Error if the file is not the one whose header was read.
-  TensorValues(const AdapterFile& file, Problems& problems) : reader_(file), problems_(problems) {}
+  // Throws Error if the file is not the one whose header was read. Both arguments outlive this.
+  TensorValues(const AdapterFile& file, Problems& problems)
+      : file_(file), reader_(file), problems_(problems) {}
 
   // out = the tensor as `dtype`, either its own type or float32. Adds to the problems a value that is not
   // finite.
@@ -31,11 +32,16 @@ class TensorValues {
   Buffer read_transposed(const TensorInfo& tensor, DType dtype);
 
  private:
+  void read_gguf(const TensorInfo& tensor, const GgufForm& form, DType dtype, std::byte* out);
+  void check_finite(const TensorInfo& tensor, DType dtype, const std::byte* data, int64_t count);
+
+  const AdapterFile& file_;
   TensorReader reader_;
   Problems& problems_;
   // Memory for one tensor, kept from one to the next.
   std::vector<std::byte> raw_;
   std::vector<std::byte> converted_;
+  std::vector<float> decoded_;
 };
 
 }  // namespace quire::lora

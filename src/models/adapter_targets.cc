@@ -25,6 +25,18 @@ bool starts_with(std::span<const ParamSpec> params, const ParamIds& ids) {
          std::ranges::equal(ids, params.first(ids.size()), {}, {}, &ParamSpec::id);
 }
 
+// AdapterTargets::converted
+struct ConvertedModules {
+  std::string_view model_type;
+  std::string_view part;
+};
+constexpr std::array<ConvertedModules, 3> kConverted = {{
+    {"falcon_h1", ""},  // multiplied by the factors of the configuration
+    // Heads of values are in another order.
+    {"qwen3_5_text", ".linear_attn."},
+    {"qwen3_5_moe_text", ".linear_attn."},
+}};
+
 int64_t rows_of(std::span<const ParamSpec> params) {
   int64_t sum = 0;
   for (const ParamSpec& param : params) sum += param.out;
@@ -110,7 +122,8 @@ class TargetVisitor : public ResolvingVisitor {
                          .out_begin = out_begin,
                          .rows = rows_of(params.first(row.params.size())),
                          .in = params[0].in,
-                         .site_rows = site_rows};
+                         .site_rows = site_rows,
+                         .unit = params[0].split.unit};
       AdapterModule& module = targets_.modules[name.pattern];
       if (place_.axis == Axis::kExperts && num_placeholders(row.module) == 1)
         add_stacked(row, name.pattern, module);
@@ -242,6 +255,7 @@ void add_unused(const ModelSpec& spec, const TensorResolver& resolver, AdapterTa
 AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolver& resolver) {
   AdapterTargets targets;
   targets.architecture = model.spec.architecture;
+  targets.model_type = model.spec.model_type;
   targets.num_layers = model.spec.num_layers();
   TargetVisitor visitor(resolver, targets);
   describe_model(model, visitor);
@@ -253,6 +267,10 @@ AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolve
     std::ranges::stable_sort(module.ranges, {}, &AdapterRange::numbers);
   }
   targets.scaled_inputs = has_scaled_inputs(resolver.checkpoint());
+  targets.from_gguf = resolver.checkpoint().config().contains("_gguf");
+  for (const ConvertedModules& converted : kConverted) {
+    if (model.spec.model_type == converted.model_type) targets.converted.emplace_back(converted.part);
+  }
   add_prefixes(resolver, targets);
   add_unused(model.spec, resolver, targets);
   return targets;

@@ -45,6 +45,7 @@ struct AdapterRange {
   int64_t rows = 0;
   int64_t in = 0;
   int64_t site_rows = 0;            // all rows of the site
+  int64_t unit = 1;                 // rows that stay together, for example those of a head
   std::optional<RowLayout> layout;  // order of the checkpoint's rows; nullopt = as in the model
   std::optional<WholeModule> whole = std::nullopt;
 };
@@ -74,6 +75,7 @@ struct AdapterModule {
 // Immutable once made, so that any thread may read it.
 struct AdapterTargets {
   std::string architecture;           // the model's, for messages
+  std::string model_type;             // as in config.json
   std::vector<std::string> prefixes;  // any of these may precede a name; the longest first
   std::map<std::string, AdapterModule, std::less<>> modules;  // by pattern, without a prefix
   // Patterns of modules that exist and that quire does not run; a final "*" stands for any rest.
@@ -87,6 +89,10 @@ struct AdapterTargets {
   // The checkpoint has divided the inputs of linear layers by factors for each channel (AWQ), so that
   // adapters of the original do not fit.
   bool scaled_inputs = false;
+  bool from_gguf = false;  // the checkpoint is a GGUF file
+  // Parts of the names of modules that have other values or another order in GGUF files than in other
+  // checkpoints, so that an adapter must be in the form of the model's file. "" = all modules.
+  std::vector<std::string> converted;
 };
 
 // The module of a name, which may have any prefix.

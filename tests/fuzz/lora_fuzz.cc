@@ -1,5 +1,6 @@
-// A LoRA adapter: adapter_config.json, a zero byte, and a safetensors file. The reader refuses it with a
-// message or accepts it, and the pieces of an accepted one are disjoint and as large as their buffers.
+// A LoRA adapter: adapter_config.json, a zero byte, and a safetensors file; or a GGUF file. The reader
+// refuses it with a message or accepts it, and the pieces of an accepted one are disjoint and as large as
+// their buffers.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -7,7 +8,9 @@
 
 #include "base/error.h"
 #include "fuzz/fuzz.h"
+#include "io/gguf/gguf_file.h"
 #include "lora/adapter_plan.h"
+#include "lora/gguf_adapter.h"
 #include "lora/load_adapter.h"
 #include "support/temp_dir.h"
 
@@ -17,7 +20,8 @@ namespace {
 // Two layers with a fused site, a module in two ranges, interleaved rows, and modules of every other kind.
 AdapterTargets make_targets() {
   AdapterTargets out;
-  out.architecture = "LlamaForCausalLM";
+  out.architecture = "MixtralForCausalLM";
+  out.model_type = "mixtral";
   out.prefixes = {"model.language_model.", "model.", ""};
   out.num_layers = 2;
   for (int32_t layer = 0; layer < 2; ++layer) {
@@ -29,15 +33,21 @@ AdapterTargets make_targets() {
                                                          .rows = rows,
                                                          .in = 4,
                                                          .site_rows = 8,
+                                                         .unit = name == "self_attn.q_proj" ? 4 : 2,
                                                          .layout = std::move(layout)});
     };
     add("q_proj", 0, 4, {});
     add("k_proj", 4, 2, {});
     add("k_proj", 6, 2, {});
     add("qkv_proj", 0, 8, RowLayout{2, {2, 1, 1}, {0, 1, 2}});
+    // With the names of GGUF files.
+    add("self_attn.q_proj", 0, 4, {});
+    add("self_attn.k_proj", 4, 2, {});
+    add("self_attn.v_proj", 6, 2, {});
   }
-  out.num_sites = 6;
-  out.modules["embed_tokens"].kind = AdapterModuleKind::kEmbedding;
+  out.num_sites = 7;
+  out.modules["embed_tokens"] = {.kind = AdapterModuleKind::kEmbedding,
+                                 .ranges = {{.site = 6, .rows = 10, .in = 4, .site_rows = 10}}};
   out.modules["layers.{}.experts"] = {.kind = AdapterModuleKind::kStack,
                                       .parameters = {"up_proj", "down_proj"}};
   for (const std::string name : {"up_proj", "down_proj"}) {
@@ -51,6 +61,10 @@ AdapterTargets make_targets() {
                                 .in = name == "up_proj" ? 4 : 6,
                                 .site_rows = name == "up_proj" ? 8 : 4});
     }
+  }
+  for (int32_t expert = 0; expert < 2; ++expert) {
+    out.modules["layers.{}.block_sparse_moe.experts.{}.w1"].ranges.push_back(
+        {.numbers = {0, expert, -1, -1}, .site = 2 + expert, .rows = 8, .in = 4, .site_rows = 8});
   }
   out.unused = {"layers.{}.unused", "mtp.*"};
   out.own_components = {"layers", "embed_tokens"};
@@ -72,11 +86,8 @@ void check_site(const LowRank& site) {
   fuzz::require(site.bias.size() == 0 || site.bias.size() == 8 * sizeof(float), "the bias has all rows");
 }
 
-void load(std::string_view config, std::string_view weights, const AdapterTargets& targets) {
-  static const test::TempDir dir;
-  dir.write("adapter_config.json", config);
-  dir.write("adapter_model.safetensors", weights);
-  const auto loaded = lora::load_adapter({"fuzz", dir.path()}, targets, {.max_rank = 64});
+void load(const std::filesystem::path& path, const AdapterTargets& targets) {
+  const auto loaded = lora::load_adapter({"fuzz", path}, targets, {.max_rank = 64});
   if (!loaded.ok()) return fuzz::require(!loaded.failure().message.empty(), "a refusal has a reason");
   fuzz::require(!loaded->info.modules.empty(), "an adapter has an effect");
   for (const auto& site : loaded->adapter->sites) {
@@ -84,18 +95,49 @@ void load(std::string_view config, std::string_view weights, const AdapterTarget
   }
 }
 
+// Writing files takes most of the time, so only valid headers are loaded.
+bool has_valid_header(const lora::AdapterFile& file, const AdapterTargets& targets) {
+  lora::AdapterPlan plan = lora::plan_adapter(file, &targets, 64);
+  lora::plan_sites(plan.modules, plan.problems);
+  return plan.problems.empty();
+}
+
+lora::AdapterFile file_of(lora::GgufAdapter adapter) {
+  lora::AdapterFile file;
+  file.tensors = std::move(adapter.tensors);
+  file.gguf = std::move(adapter);
+  return file;
+}
+
+void check_gguf(std::string_view input, const AdapterTargets& targets) {
+  static const test::TempDir dir;
+  const GgufFile gguf(std::as_bytes(std::span(input)), "fuzz");
+  lora::plan_adapter(file_of(lora::read_gguf_adapter(gguf, nullptr)), nullptr, 0);
+  const lora::AdapterFile file = file_of(lora::read_gguf_adapter(gguf, &targets));
+  for (const TensorInfo& tensor : file.tensors) {
+    const lora::GgufForm& form = file.gguf->forms.at(tensor.name);
+    fuzz::require(tensor.offset <= input.size() && form.bytes <= input.size() - tensor.offset,
+                  "a part of a tensor is inside");
+  }
+  if (!has_valid_header(file, targets)) return;
+  dir.write("adapter.gguf", input);
+  load(dir.path() / "adapter.gguf", targets);
+}
+
 void check(std::string_view input) {
   static const AdapterTargets targets = make_targets();
+  static const test::TempDir dir;
+  if (is_gguf(std::as_bytes(std::span(input)))) return check_gguf(input, targets);
   const size_t zero = std::min(input.find('\0'), input.size());
   const std::string_view weights = input.substr(std::min(input.size(), zero + 1));
   lora::AdapterFile file;
   file.config = input.substr(0, zero);
   file.tensors = parse_safetensors_header(std::as_bytes(std::span(weights)), weights.size(), "fuzz").tensors;
-  // Writing files takes most of the time, so only valid headers are loaded.
-  lora::AdapterPlan plan = lora::plan_adapter(file, &targets, 64);
-  lora::plan_sites(plan.modules, plan.problems);
   lora::plan_adapter(file, nullptr, 0);
-  if (plan.problems.empty()) load(file.config, weights, targets);
+  if (!has_valid_header(file, targets)) return;
+  dir.write("adapter_config.json", file.config);
+  dir.write("adapter_model.safetensors", weights);
+  load(dir.path(), targets);
 }
 
 }  // namespace

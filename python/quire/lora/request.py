@@ -8,13 +8,13 @@ from typing import Any
 
 @dataclasses.dataclass(eq=False)
 class LoRARequest:
-    """An adapter in the format of PEFT, which is loaded when a request first uses it.
+    """An adapter in the format of PEFT or in a GGUF file, which is loaded when a request first uses it.
 
     Args:
         lora_name: The name of the adapter. A later request with the same name and another path replaces it; requests
             that are running keep the one that they began with.
         lora_int_id: A positive number, for `remove_lora` and `list_loras`. Adapters are identified by their content.
-        lora_path: A directory with adapter_config.json and adapter_model.safetensors.
+        lora_path: A directory with adapter_config.json and adapter_model.safetensors, or a GGUF file.
         base_model_name: Not used.
         load_inplace: Read the adapter again although one with this name and path is loaded.
     """

@@ -76,12 +76,17 @@ struct GgufArch {
 const GgufArch& find_gguf_arch(const GgufModel& model);
 // Returns the entry for an element of `architectures` in config.json; null if there is none.
 const GgufArch* find_gguf_arch(std::string_view architecture);
+// All entries for a general.architecture, of which a file is one; empty = it is not supported.
+std::vector<const GgufArch*> gguf_archs(std::string_view gguf);
 // Location of a module in the file, by its Hugging Face name without ".weight" or ".bias".
 struct GgufModule {
   std::string name;     // empty = the architecture has no such module
   int64_t expert = -1;  // index of the matrix in the tensor; -1 = the whole tensor
 };
 GgufModule find_gguf_module(const GgufArch& arch, std::string_view module);
+// The reverse: the Hugging Face name of a module of the file, with "{e}" for the number of the expert if its
+// tensor has the matrices of all experts. Empty = the architecture has no such module.
+std::string find_original_module(const GgufArch& arch, std::string_view gguf);
 // Returns the permutation from interleaved RoPE order to NeoX order for a matrix with `heads` heads: row i of
 // the interleaved order is row [i] of the NeoX order.
 std::vector<int32_t> gguf_pair_rows(int64_t rows, int64_t heads);

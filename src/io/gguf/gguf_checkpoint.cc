@@ -16,6 +16,7 @@
 #include "io/gguf/gguf_arch.h"
 #include "io/gguf/gguf_fields.h"
 #include "io/gguf/gguf_file.h"
+#include "io/gguf/gguf_header.h"
 #include "io/gguf/gguf_unread.h"
 #include "io/mapped_file.h"
 #include "quant/codec.h"
@@ -189,7 +190,10 @@ std::string replaced(std::string_view pattern, std::string_view place, std::stri
 class GgufCheckpoint : public Checkpoint {
  public:
   GgufCheckpoint(fs::path path, std::unique_ptr<GgufShards> shards)
-      : path_(std::move(path)), shards_(std::move(shards)), arch_(&find_gguf_arch(*shards_)) {
+      : path_(std::move(path)), shards_(std::move(shards)) {
+    if (is_gguf_adapter(shards_->file()))
+      shards_->file().fail("is an adapter (LoRA) without a base model; pass the base model");
+    arch_ = &find_gguf_arch(*shards_);
     config_ = gguf_config(*shards_, *arch_);
     config_["_gguf"] = true;  // its fields are those of the conversion, not of a file
     generation_config_ = gguf_generation_config(*shards_);
@@ -419,7 +423,7 @@ class GgufCheckpoint : public Checkpoint {
 
   fs::path path_;
   std::unique_ptr<GgufShards> shards_;
-  const GgufArch* arch_;
+  const GgufArch* arch_ = nullptr;
   int64_t layers_ = 0;
   nlohmann::json config_;
   nlohmann::json generation_config_;

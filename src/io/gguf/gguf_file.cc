@@ -32,18 +32,23 @@ T load(const std::byte* at) {
   return value;
 }
 
-// Reads the file sequentially; every length is checked before it is used.
+// The file continues after the bytes that are known.
+struct StartTooShort {};
+
+// Reads the file sequentially; every length is checked against the size of the file before it is used.
 class Cursor {
  public:
-  Cursor(std::span<const std::byte> bytes, const GgufFile& file) : bytes_(bytes), file_(file) {}
+  Cursor(std::span<const std::byte> start, size_t file_bytes, const GgufFile& file)
+      : bytes_(start), file_bytes_(file_bytes), file_(file) {}
 
   size_t at() const { return at_; }
-  size_t left() const { return bytes_.size() - at_; }
+  size_t left() const { return file_bytes_ - at_; }
 
   std::span<const std::byte> take(uint64_t size, std::string_view what) {
     if (size > left())
       file_.fail(cat("truncated or damaged: ", what, " at byte ", at_, " needs ", size, " bytes, but ",
                      left(), " are left"));
+    if (size > bytes_.size() - at_) throw StartTooShort();
     const auto taken = bytes_.subspan(at_, static_cast<size_t>(size));
     at_ += taken.size();
     return taken;
@@ -110,6 +115,7 @@ class Cursor {
   }
 
   std::span<const std::byte> bytes_;
+  size_t file_bytes_;
   const GgufFile& file_;
   size_t at_ = 0;
 };
@@ -251,9 +257,21 @@ std::optional<std::vector<std::string_view>> GgufValue::texts() const {
 }
 
 GgufFile::GgufFile(std::span<const std::byte> bytes, std::string file)
-    : bytes_(bytes), file_(std::move(file)) {
-  Cursor cursor(bytes, *this);
-  if (!is_gguf(bytes))
+    : GgufFile(bytes, bytes.size(), std::move(file)) {}
+
+std::optional<GgufFile> GgufFile::from_start(std::span<const std::byte> start, size_t file_bytes,
+                                             std::string file) {
+  try {
+    return GgufFile(start, file_bytes, std::move(file));
+  } catch (const StartTooShort&) {
+    return std::nullopt;
+  }
+}
+
+GgufFile::GgufFile(std::span<const std::byte> start, size_t file_bytes, std::string file)
+    : bytes_(start), file_(std::move(file)) {
+  Cursor cursor(start, file_bytes, *this);
+  if (!is_gguf(start))
     fail("not a GGUF file; pass a .gguf file or a directory with config.json and *.safetensors");
   cursor.take(kGgufMagic.size(), "the magic");
   const auto version = cursor.number<uint32_t>("the version");
@@ -284,7 +302,7 @@ GgufFile::GgufFile(std::span<const std::byte> bytes, std::string file)
   std::vector<const GgufTensor*> by_offset;
   for (GgufTensor& tensor : tensors_) {
     if (!names.insert(tensor.name).second) fail(cat("duplicate tensor '", tensor.name, "'"));
-    const size_t room = bytes.size() > begin ? bytes.size() - begin : 0;
+    const size_t room = file_bytes > begin ? file_bytes - begin : 0;
     if (tensor.offset % align != 0) fail(cat("tensor '", tensor.name, "' is not aligned to ", align));
     if (tensor.offset > room || tensor.bytes > room - tensor.offset) {
       fail(cat("truncated or damaged: tensor '", tensor.name, "' of ", tensor.bytes,

@@ -75,6 +75,10 @@ class GgufFile {
   // declares more than it can contain; if keys or tensor names are duplicated; if tensors overlap, have an
   // unsupported type, or have rows that are not a multiple of its block.
   GgufFile(std::span<const std::byte> bytes, std::string file);
+  // The same from the first bytes of a file of file_bytes, without data(). nullopt if they end before the
+  // data begin.
+  static std::optional<GgufFile> from_start(std::span<const std::byte> start, size_t file_bytes,
+                                            std::string file);
 
   const std::string& file() const { return file_; }
   const std::map<std::string, GgufValue, std::less<>>& metadata() const { return metadata_; }
@@ -99,6 +103,8 @@ class GgufFile {
   [[noreturn]] void fail(std::string_view what) const;
 
  private:
+  GgufFile(std::span<const std::byte> start, size_t file_bytes, std::string file);
+
   std::span<const std::byte> bytes_;
   std::string file_;
   std::map<std::string, GgufValue, std::less<>> metadata_;

@@ -118,8 +118,10 @@ const std::array<Row, 90> kRows = {{
     {{"modern-bert", "ModernBertModel", "modernbert", kModernBert, configure_modern_bert}},
     {{"mpt", "MPTForCausalLM", "mpt", kMpt, configure_mpt}},
     {{"nemotron", "NemotronForCausalLM", "nemotron", kLlama, configure_nemotron, GgufStyle::kNormsPlusOne}},
-    {{"nemotron_h", "NemotronHForCausalLM", "nemotron_h", kNemotronH, configure_nemotron_h}},
-    {{"nemotron_h_moe", "NemotronHForCausalLM", "nemotron_h", kNemotronH, configure_nemotron_h}},
+    {{"nemotron_h", "NemotronHForCausalLM", "nemotron_h", kNemotronH, configure_nemotron_h,
+      GgufStyle::kPairs}},
+    {{"nemotron_h_moe", "NemotronHForCausalLM", "nemotron_h", kNemotronH, configure_nemotron_h,
+      GgufStyle::kPairs}},
     {{"nomic-bert", "NomicBertModel", "nomic_bert", kNomicBert, configure_nomic_bert}},
     {{"olmo", "OlmoForCausalLM", "olmo", kLlama, configure_llama, GgufStyle::kPairs}},
     {{"olmo2", "Olmo3ForCausalLM", "olmo3", kOlmo2, configure_windows}, has_window},
@@ -170,6 +172,14 @@ const GgufArch* find_gguf_arch(std::string_view architecture) {
   return at == kRows.end() ? nullptr : &at->arch;
 }
 
+std::vector<const GgufArch*> gguf_archs(std::string_view gguf) {
+  std::vector<const GgufArch*> found;
+  for (const Row& row : kRows) {
+    if (row.arch.gguf == gguf) found.push_back(&row.arch);
+  }
+  return found;
+}
+
 GgufModule find_gguf_module(const GgufArch& arch, std::string_view module) {
   constexpr std::string_view kLayer = "{}";
   constexpr std::string_view kExpert = "{e}";
@@ -196,6 +206,38 @@ GgufModule find_gguf_module(const GgufArch& arch, std::string_view module) {
     return found;
   }
   return {};
+}
+
+namespace {
+
+// The name of a row for the number of its layer, if its pattern matches the module.
+std::string original_name(const GgufName& row, std::string_view gguf) {
+  constexpr std::string_view kLayer = "{}";
+  const size_t at = row.gguf.find(kLayer);
+  if (at == std::string_view::npos) return row.gguf == gguf ? std::string(row.name) : std::string();
+  const std::string_view end = row.gguf.substr(at + kLayer.size());
+  if (gguf.size() <= at + end.size() || !gguf.starts_with(row.gguf.substr(0, at)) || !gguf.ends_with(end))
+    return {};
+  const std::string_view layer = gguf.substr(at, gguf.size() - at - end.size());
+  if (layer.find_first_not_of("0123456789") != std::string_view::npos) return {};
+  std::string name(row.name);
+  return name.replace(name.find(kLayer), kLayer.size(), layer);
+}
+
+}  // namespace
+
+std::string find_original_module(const GgufArch& arch, std::string_view gguf) {
+  for (const GgufName& row : arch.names) {
+    if (std::string name = original_name(row, gguf); !name.empty()) return name;
+  }
+  // Old files have one tensor per expert, "blk.0.ffn_gate.3".
+  const size_t dot = gguf.rfind('.');
+  const std::string_view expert = dot == std::string_view::npos ? "" : gguf.substr(dot + 1);
+  if (expert.empty() || expert.find_first_not_of("0123456789") != std::string_view::npos) return {};
+  constexpr std::string_view kExpert = "{e}";
+  std::string name = find_original_module(arch, cat(gguf.substr(0, dot), "_exps"));
+  const size_t at = name.find(kExpert);
+  return at == std::string::npos ? std::string() : name.replace(at, kExpert.size(), expert);
 }
 
 std::vector<int32_t> gguf_pair_rows(int64_t rows, int64_t heads) {

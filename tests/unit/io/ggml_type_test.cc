@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "io/gguf/ggml_decode.h"
 #include "io/gguf/ggml_type.h"
 #include "io/json_file.h"
 #include "support/crc32.h"
@@ -71,6 +72,9 @@ TEST_P(GgmlBlocks, DecodeToTheBitsOfTheReference) {
   const std::vector<float> second = decode_row(*matrix, 1);
   all.insert(all.end(), second.begin(), second.end());
   EXPECT_EQ(test::crc32(std::as_bytes(std::span(all))), golden["crc"].get<uint32_t>());
+  std::vector<float> decoded(all.size());
+  decode_ggml(type, test::as_bytes(blocks), decoded.data());
+  EXPECT_EQ(decoded, all);
 
   // Rows in another order, both in one call.
   const std::vector<int32_t> order = {1, 0};

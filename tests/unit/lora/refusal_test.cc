@@ -45,13 +45,12 @@ TEST(AdapterFile, MustHaveAConfigurationAndWeights) {
   EXPECT_THAT(refusal_of_source(files.source()), HasSubstr("has no adapter_model.safetensors"));
 }
 
-TEST(AdapterFile, IsADirectory) {
+TEST(AdapterFile, IsADirectoryOrAGgufFile) {
   const AdapterFiles files;
-  files.write("adapter.gguf", "GGUF");
+  files.write("adapter.gguf", "PK");
   files.write("adapter.bin", "PK");
-  EXPECT_THAT(refusal_of_source({"sql", files.path() / "adapter.gguf"}),
-              HasSubstr("GGUF files are not supported yet"));
-  EXPECT_THAT(refusal_of_source({"sql", files.path() / "adapter.bin"}), HasSubstr("is not a directory"));
+  EXPECT_THAT(refusal_of_source({"sql", files.path() / "adapter.gguf"}), HasSubstr("is not a GGUF file"));
+  EXPECT_THAT(refusal_of_source({"sql", files.path() / "adapter.bin"}), HasSubstr("is neither a directory"));
 }
 
 TEST(AdapterFile, IsNotAPickle) {

@@ -108,15 +108,14 @@ inline std::string name_of_expert(std::string name, size_t expert) {
 }
 
 // experts_apart: one tensor per expert, as in old files.
-inline std::string make_gguf(const nlohmann::json& model, const std::filesystem::path& dir,
+inline std::string make_gguf(const nlohmann::json& model, const Checkpoint& source,
                              bool experts_apart = false) {
-  const auto source = Checkpoint::open(dir);
   GgufWriter writer;
   for (const nlohmann::json& entry : model["metadata"])
     writer.json(entry[0].get<std::string>(), entry[1].get<std::vector<std::string>>(), entry[2]);
   for (const nlohmann::json& tensor : model["tensors"]) {
     const GgmlType& type = *find_ggml_type(tensor["type"].get<std::string>());
-    const auto values = values_of(tensor, *source);
+    const auto values = values_of(tensor, source);
     std::string bytes(values.size() * type.bytes, '\0');
     encode_f32(*type.dtype, values.data(), bytes.data(), static_cast<int64_t>(values.size()));
     const auto tensor_name = tensor["name"].get<std::string>();
@@ -132,6 +131,10 @@ inline std::string make_gguf(const nlohmann::json& model, const std::filesystem:
       writer.tensor(name_of_expert(tensor_name, e), shape, type.id, bytes.substr(e * part, part));
   }
   return writer.file();
+}
+inline std::string make_gguf(const nlohmann::json& model, const std::filesystem::path& dir,
+                             bool experts_apart = false) {
+  return make_gguf(model, *Checkpoint::open(dir), experts_apart);
 }
 
 }  // namespace quire::test

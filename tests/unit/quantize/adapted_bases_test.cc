@@ -3,7 +3,6 @@
 // adapter is compared with PEFT elsewhere.
 #include <gtest/gtest.h>
 
-#include <cmath>
 #include <random>
 #include <vector>
 
@@ -15,6 +14,7 @@
 #include "support/temp_dir.h"
 #include "unit/models/adapter_of_all.h"
 #include "unit/models/golden_models.h"
+#include "unit/quantize/model_logits.h"
 #include "unit/quantize/small_llama.h"
 #include "unit/quantized_testing.h"
 
@@ -44,17 +44,6 @@ std::vector<float> logits_of(const Model& model, const AdapterWeights* adapter) 
   return all;
 }
 
-// The norm of the difference, as a fraction of that of `expected`.
-double error_of(const std::vector<float>& values, const std::vector<float>& expected) {
-  double difference = 0.0;
-  double size = 0.0;
-  for (size_t i = 0; i < values.size(); ++i) {
-    difference += std::pow(static_cast<double>(values[i]) - expected[i], 2);
-    size += std::pow(static_cast<double>(expected[i]), 2);
-  }
-  return std::sqrt(difference / size);
-}
-
 std::unique_ptr<Model> load(Checkpoint& checkpoint, const ModelOptions& options = {}) {
   const OpTable& ops = *select_cpu_isa().table;
   Buffer workspace(ops.workspace_bytes(64, 256, 16, 64, 1));
@@ -68,9 +57,9 @@ void expect_no_error_of_its_own(const Model& model, const Model& exact, const Ad
   const AdapterWeights adapter = test::adapter_of_all(targets, 0.05F);
   const std::vector<float> base = logits_of(exact, nullptr);
   const std::vector<float> adapted = logits_of(exact, &adapter);
-  const double of_base = error_of(logits_of(model, nullptr), base);
-  EXPECT_LE(error_of(logits_of(model, &adapter), adapted), 2.0 * of_base + kFloatError);
-  EXPECT_GT(error_of(adapted, base), 0.05) << "the adapter changes little";
+  const double of_base = test::error_of(logits_of(model, nullptr), base);
+  EXPECT_LE(test::error_of(logits_of(model, &adapter), adapted), 2.0 * of_base + kFloatError);
+  EXPECT_GT(test::error_of(adapted, base), 0.05) << "the adapter changes little";
 }
 
 void compare_with_dequantized(Checkpoint& checkpoint) {
