@@ -35,6 +35,8 @@ struct CompletionDelta {
   std::string text;  // whole characters only; text that may be the start of a stop string is held back
   std::vector<TextMarker> markers;  // in the order of the text
   std::vector<TokenId> token_ids;
+  // Per token: where its part of `text` ends, in bytes. Empty if one step has one token.
+  std::vector<size_t> text_ends;
   std::vector<PositionLogprobs> logprobs;  // per token; empty unless requested
   double cumulative_logprob = 0.0;         // sum of SampledToken::logprob over all tokens so far
   FinishReason finish_reason = FinishReason::kNone;

@@ -195,6 +195,8 @@ void OutputProcessor::add_text(Sample& sample, CompletionDelta& delta, std::stri
 
 bool OutputProcessor::append_tokens(Record& request, Sample& sample, CompletionDelta& delta,
                                     const SequenceUpdate& update) {
+  const bool several = update.sampled.size() > 1 || !delta.text_ends.empty();
+  if (several) delta.text_ends.resize(delta.token_ids.size(), delta.text.size());
   for (size_t i = 0; i < update.sampled.size(); ++i) {
     const SampledToken& token = update.sampled[i];
     delta.token_ids.push_back(token.token);
@@ -206,9 +208,12 @@ bool OutputProcessor::append_tokens(Record& request, Sample& sample, CompletionD
     const bool ends_text = is_last && !is_text(update, token) && !request.params->include_stop_str_in_output;
     if (!sample.detokenizer) continue;
     const std::string piece = decode(request, sample, token.token, ends_text);
-    if (ends_text) continue;
-    auto step = sample.stop_checker.append(piece, sample.num_tokens > request.params->min_tokens);
-    add_text(sample, delta, step.text);
+    StopChecker::Step step;
+    if (!ends_text) {
+      step = sample.stop_checker.append(piece, sample.num_tokens > request.params->min_tokens);
+      add_text(sample, delta, step.text);
+    }
+    if (several) delta.text_ends.push_back(delta.text.size());
     if (step.match) {
       delta.stop_reason = std::move(*step.match);
       delta.cumulative_logprob = sample.cumulative_logprob;

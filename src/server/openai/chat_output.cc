@@ -27,36 +27,62 @@ void ChatOutput::count_reasoning(size_t num_tokens, bool was_in_reasoning, size_
   if (was_in_reasoning || any) num_reasoning_tokens_ += static_cast<int64_t>(num_tokens);
 }
 
+// Reads the tokens one by one, so that the number of tokens in a delta changes nothing.
 void ChatOutput::push(const CompletionDelta& delta, std::vector<OutputEvent>& events) {
   if (done_) return;
   parsed_.clear();
   const std::string_view text = delta.text;
-  size_t begin = 0;        // bytes of text that are processed
-  size_t first_token = 0;  // number of tokens that are processed
-  for (const TextMarker& marker : delta.markers) {
+  const std::span<const TextMarker> markers(delta.markers);
+  const std::span<const TokenId> tokens(delta.token_ids);
+  size_t begin = 0;         // bytes of text that are processed
+  size_t first_marker = 0;  // number of markers that are processed
+  for (size_t i = 0; i + 1 < delta.text_ends.size(); ++i) {
+    const size_t end = delta.text_ends[i];
+    // A marker without text of its own stands where the token before it ends.
+    const auto is_here = [&](const TextMarker& marker) {
+      const size_t marker_end = marker.offset + marker.size;
+      return marker_end < end || (marker_end == end && (marker.size > 0 || marker.token == tokens[i]));
+    };
+    size_t last_marker = first_marker;
+    while (last_marker < markers.size() && is_here(markers[last_marker])) ++last_marker;
+    push_part(text.substr(begin, end - begin), begin,
+              markers.subspan(first_marker, last_marker - first_marker), tokens.subspan(i, 1));
+    begin = end;
+    first_marker = last_marker;
+  }
+  const size_t first_token = delta.text_ends.empty() ? 0 : delta.text_ends.size() - 1;
+  push_part(text.substr(begin), begin, markers.subspan(first_marker), tokens.subspan(first_token));
+  if (delta.finish_reason != FinishReason::kNone) parser_.finish(parsed_);
+  take(events);
+}
+
+// offset: of `text` in the delta, to which the offsets of the markers refer.
+void ChatOutput::push_part(std::string_view text, size_t offset, std::span<const TextMarker> markers,
+                           std::span<const TokenId> tokens) {
+  size_t begin = 0;  // bytes of text that are processed
+  for (const TextMarker& marker : markers) {
     bool in_reasoning = parser_.in_reasoning();
     size_t first_event = parsed_.size();
-    parser_.push(text.substr(begin, marker.offset - begin), parsed_);
-    // The token of a marker whose text was held back is one of an earlier delta.
-    const auto from = delta.token_ids.begin() + static_cast<std::ptrdiff_t>(first_token);
-    const auto at = std::find(from, delta.token_ids.end(), marker.token);
-    if (at != delta.token_ids.end()) {
-      count_reasoning(static_cast<size_t>(at - from), in_reasoning, first_event);
-      first_token += static_cast<size_t>(at - from) + 1;
+    parser_.push(text.substr(begin, marker.offset - offset - begin), parsed_);
+    // The token of a marker whose text was held back is one of an earlier part.
+    const auto at = std::ranges::find(tokens, marker.token);
+    const bool own = at != tokens.end();
+    if (own) {
+      const auto before = static_cast<size_t>(at - tokens.begin());
+      count_reasoning(before, in_reasoning, first_event);
+      tokens = tokens.subspan(before + 1);
     }
     in_reasoning = parser_.in_reasoning();
     first_event = parsed_.size();
     parser_.push_marker(marker.token, parsed_);
     // The token that ends reasoning is not part of it.
-    if (at != delta.token_ids.end()) count_reasoning(1, in_reasoning && parser_.in_reasoning(), first_event);
-    begin = marker.offset + marker.size;
+    if (own) count_reasoning(1, in_reasoning && parser_.in_reasoning(), first_event);
+    begin = marker.offset - offset + marker.size;
   }
   const bool in_reasoning = parser_.in_reasoning();
   const size_t first_event = parsed_.size();
   parser_.push(text.substr(begin), parsed_);
-  count_reasoning(delta.token_ids.size() - first_token, in_reasoning, first_event);
-  if (delta.finish_reason != FinishReason::kNone) parser_.finish(parsed_);
-  take(events);
+  count_reasoning(tokens.size(), in_reasoning, first_event);
 }
 
 // Passes on what the response shows.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contract/request_output.h"
@@ -31,6 +32,8 @@ class ChatOutput {
   int64_t num_reasoning_tokens() const { return num_reasoning_tokens_; }
 
  private:
+  void push_part(std::string_view text, size_t offset, std::span<const TextMarker> markers,
+                 std::span<const TokenId> tokens);
   void count_reasoning(size_t num_tokens, bool was_in_reasoning, size_t first_event);
   void take(std::vector<OutputEvent>& events);
 
