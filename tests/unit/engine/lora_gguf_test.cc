@@ -43,7 +43,8 @@ std::string model_of(const std::string& adapter) {
 }
 
 void expect_outputs_of_peft(Engine& engine, const std::string& adapter) {
-  for (const auto& golden : read_json_file(adapter_path(adapter) / "golden.json")["cases"]) {
+  const nlohmann::json file = read_json_file(adapter_path(adapter) / "golden.json");
+  for (const auto& golden : file.at("cases")) {
     Request request = test::lora_request(golden["prompt"].get<std::vector<TokenId>>(), adapter,
                                          static_cast<int32_t>(golden["greedy"].size()));
     request.sampling.edit().logprobs = 0;
