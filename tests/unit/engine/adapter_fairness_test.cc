@@ -162,10 +162,9 @@ class BusyClients {
     request.prompt_token_ids.front() = 3;
     const auto id = engine_.submit(std::move(request), [this](RequestOutput&& output) {
       if (!output.finished) return;
-      {
-        const std::lock_guard lock(mutex_);
-        ++num_ended_;
-      }
+      // Within the lock: the last output lets the destructor continue.
+      const std::lock_guard lock(mutex_);
+      ++num_ended_;
       changed_.notify_all();
     });
     EXPECT_TRUE(id.ok());
