@@ -50,10 +50,7 @@ class ReasoningCounter {
       parser_.push(text, last_events_);
     }
     const bool counts = was_in_reasoning && (!marker || parser_.in_reasoning());
-    if (counts || std::ranges::any_of(last_events_, [](const OutputEvent& event) {
-          return event.type == OutputEventType::kReasoning;
-        }))
-      ++count_;
+    if (counts || has_reasoning(last_events_)) ++count_;
   }
 
   // Whether the reasoning has to end now.

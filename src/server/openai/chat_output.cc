@@ -21,10 +21,8 @@ ChatOutput::ChatOutput(const OutputReading& reading, uint64_t salt)
     : reading_(reading), salt_(salt), parser_(reading.parser) {}
 
 void ChatOutput::count_reasoning(size_t num_tokens, bool was_in_reasoning, size_t first_event) {
-  const bool any =
-      std::any_of(parsed_.begin() + static_cast<std::ptrdiff_t>(first_event), parsed_.end(),
-                  [](const OutputEvent& event) { return event.type == OutputEventType::kReasoning; });
-  if (was_in_reasoning || any) num_reasoning_tokens_ += static_cast<int64_t>(num_tokens);
+  if (was_in_reasoning || has_reasoning(std::span(parsed_).subspan(first_event)))
+    num_reasoning_tokens_ += static_cast<int64_t>(num_tokens);
 }
 
 // Reads the tokens one by one, so that the number of tokens in a delta changes nothing.

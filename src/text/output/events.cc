@@ -1,6 +1,12 @@
 #include "text/output/events.h"
 
+#include <algorithm>
+
 namespace quire {
+
+bool has_reasoning(std::span<const OutputEvent> events) {
+  return std::ranges::find(events, OutputEventType::kReasoning, &OutputEvent::type) != events.end();
+}
 
 ParsedOutput fold_events(std::span<const OutputEvent> events) {
   ParsedOutput result;

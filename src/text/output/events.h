@@ -33,6 +33,8 @@ struct ParsedOutput {
   std::vector<ParsedCall> calls;
 };
 
+bool has_reasoning(std::span<const OutputEvent> events);
+
 // The fold of the events of a complete output.
 ParsedOutput fold_events(std::span<const OutputEvent> events);
 
