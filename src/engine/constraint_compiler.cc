@@ -22,10 +22,7 @@ std::string key_of(const StructuredOutputs& spec) {
 // The tokens that a grammar may name: special and added ones. `tokenizer` must outlive them.
 grammar::SpecialTokens special_tokens(const Tokenizer& tokenizer) {
   grammar::SpecialTokens tokens;
-  tokens.find = [&tokenizer](std::string_view text) {
-    const std::optional<TokenId> id = tokenizer.token_to_id(text);
-    return id && tokenizer.is_added(*id) ? id : std::nullopt;
-  };
+  tokens.find = [&tokenizer](std::string_view text) { return tokenizer.added_token(text); };
   tokens.contains = [&tokenizer](int64_t id) {
     return id >= 0 && id < static_cast<int64_t>(tokenizer.vocab_size()) &&
            tokenizer.is_added(static_cast<TokenId>(id));

@@ -19,10 +19,7 @@ constexpr const char* kField = "thinking_token_budget";
 
 // `tokenizer` must outlive it.
 FindMarker marker_finder(const Tokenizer& tokenizer) {
-  return [&tokenizer](std::string_view text) -> std::optional<TokenId> {
-    const std::optional<TokenId> id = tokenizer.token_to_id(text);
-    return id && tokenizer.is_added(*id) ? id : std::nullopt;
-  };
+  return [&tokenizer](std::string_view text) { return tokenizer.added_token(text); };
 }
 
 }  // namespace
@@ -78,12 +75,7 @@ Result<SharedConstraint> ReasoningLimits::limit(const Request& request) {
 
 const DetectedFormat& ReasoningLimits::formats() {
   const std::lock_guard lock(mutex_);
-  if (!formats_) {
-    const ChatTemplate* chat_template = tool_template(templates_);
-    formats_.emplace();
-    if (chat_template != nullptr && tokenizer_ != nullptr)
-      formats_ = detect_format(*chat_template, tokenizer_->named_tokens());
-  }
+  if (!formats_) formats_ = detect_formats(templates_, tokenizer_);
   return *formats_;
 }
 

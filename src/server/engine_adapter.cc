@@ -51,15 +51,10 @@ class EngineAdapter final : public ServingEngine {
   }
 
   std::optional<TokenId> marker_token(std::string_view text) const override {
-    const std::optional<TokenId> id = engine_.tokenizer()->token_to_id(text);
-    return id && engine_.tokenizer()->is_added(*id) ? id : std::nullopt;
+    return engine_.tokenizer()->added_token(text);
   }
   DetectedFormat detect_formats() const override {
-    const ChatTemplate* chat_template = tool_template(engine_.chat_templates());
-    if (chat_template == nullptr) return {};
-    const Tokenizer* tokenizer = engine_.tokenizer();
-    return detect_format(*chat_template, tokenizer == nullptr ? std::map<std::string, std::string>()
-                                                              : tokenizer->named_tokens());
+    return quire::detect_formats(engine_.chat_templates(), engine_.tokenizer());
   }
 
   Result<std::string> render_chat(ChatRequest request) const override {

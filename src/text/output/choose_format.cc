@@ -1,9 +1,11 @@
 #include "text/output/choose_format.h"
 
+#include <map>
 #include <span>
 
 #include "base/error.h"
 #include "base/strings.h"
+#include "text/tokenizer/tokenizer.h"
 
 namespace quire {
 namespace {
@@ -45,6 +47,13 @@ void apply_parser_names(const ParserNames& names, DetectedFormat& formats) {
 const ChatTemplate* tool_template(const ChatTemplates& templates) {
   const ChatTemplate* own = templates.find("tool_use");
   return own != nullptr ? own : templates.find("default");
+}
+
+DetectedFormat detect_formats(const ChatTemplates& templates, const Tokenizer* tokenizer) {
+  const ChatTemplate* chat_template = tool_template(templates);
+  if (chat_template == nullptr) return {};
+  return detect_format(*chat_template, tokenizer == nullptr ? std::map<std::string, std::string>()
+                                                            : tokenizer->named_tokens());
 }
 
 }  // namespace quire

@@ -10,6 +10,8 @@
 
 namespace quire {
 
+class Tokenizer;
+
 // Names of parsers as given with --tool-call-parser and --reasoning-parser: a row's name or alias, "none", or
 // "auto" for what the template shows, as if nothing were given.
 struct ParserNames {
@@ -24,5 +26,7 @@ void apply_parser_names(const ParserNames& names, DetectedFormat& formats);
 
 // The template that requests with tools get; null if the model has none.
 const ChatTemplate* tool_template(const ChatTemplates& templates);
+// detect_format() for that template. tokenizer: for the special tokens; null if the model has none.
+DetectedFormat detect_formats(const ChatTemplates& templates, const Tokenizer* tokenizer);
 
 }  // namespace quire

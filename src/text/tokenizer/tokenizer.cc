@@ -387,6 +387,10 @@ std::optional<TokenId> Tokenizer::token_to_id(std::string_view token) const {
 size_t Tokenizer::vocab_size() const {
   return pipeline_->vocabulary.size();
 }
+std::optional<TokenId> Tokenizer::added_token(std::string_view text) const {
+  const std::optional<TokenId> id = token_to_id(text);
+  return id && is_added(*id) ? id : std::nullopt;
+}
 bool Tokenizer::is_added(TokenId id) const {
   if (!pipeline_->vocabulary.has(id)) return false;
   if (pipeline_->is_special(id)) return true;

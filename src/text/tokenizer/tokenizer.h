@@ -97,6 +97,8 @@ class Tokenizer {
   bool is_special(TokenId id) const;
   // Whether the token is special or was added to the vocabulary, so that its text is encoded as this token.
   bool is_added(TokenId id) const;
+  // The token with this spelling, if is_added().
+  std::optional<TokenId> added_token(std::string_view text) const;
 
   std::optional<TokenId> bos_id() const { return special_ids_.bos; }
   std::optional<TokenId> eos_id() const { return special_ids_.eos; }
