@@ -1,21 +1,18 @@
 #include "exec/constrained_output.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace quire {
 
-ConstrainedOutput::ConstrainedOutput(const SequenceInit& init)
-    : state_(init.constraint->start()), sampling_(init.sampling), has_bad_words_(init.words != nullptr) {
-  if (sampling_->ignore_eos) ignored_ = init.end_token_ids;
+ConstrainedOutput::ConstrainedOutput(const SequenceInit& init, std::shared_ptr<const SamplingRules> rules)
+    : state_(init.constraint->start()), rules_(std::move(rules)) {
+  if (init.sampling->ignore_eos) ignored_ = init.end_token_ids;
   find_forced();
 }
 
 ConstrainedOutput::ConstrainedOutput(const ConstrainedOutput& other)
-    : state_(other.state_->clone()),
-      sampling_(other.sampling_),
-      has_bad_words_(other.has_bad_words_),
-      ignored_(other.ignored_),
-      forced_(other.forced_) {}
+    : state_(other.state_->clone()), rules_(other.rules_), ignored_(other.ignored_), forced_(other.forced_) {}
 
 ConstrainedOutput& ConstrainedOutput::operator=(const ConstrainedOutput& other) {
   if (this != &other) *this = ConstrainedOutput(other);
@@ -44,7 +41,7 @@ bool ConstrainedOutput::append(TokenId token) {
 }
 
 void ConstrainedOutput::find_forced() {
-  if (has_bad_words_ || state_->finished()) return;
+  if (rules_->words != nullptr || state_->finished()) return;
   forced_ = state_->forced_tokens();
   const auto first = std::ranges::find_if(forced_, [this](TokenId token) { return ruled_out(token); });
   forced_.erase(first, forced_.end());
@@ -52,12 +49,10 @@ void ConstrainedOutput::find_forced() {
 }
 
 bool ConstrainedOutput::ruled_out(TokenId token) const {
-  const auto contains = [token](const std::vector<TokenId>& ids) {
-    return std::ranges::find(ids, token) != ids.end();
-  };
-  if (!sampling_->allowed_token_ids.empty() && !contains(sampling_->allowed_token_ids)) return true;
-  return contains(sampling_->stop_token_ids) ||
-         std::ranges::any_of(sampling_->logit_bias,
+  if (!rules_->allows_all && !std::ranges::binary_search(rules_->allowed, token)) return true;
+  const std::vector<TokenId>& stops = rules_->params->stop_token_ids;
+  return std::ranges::find(stops, token) != stops.end() ||
+         std::ranges::any_of(rules_->logit_bias,
                              [token](const auto& bias) { return bias.first == token && bias.second < 0.0F; });
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contract/step_plan.h"
+#include "sample/sampling_state.h"
 
 namespace quire {
 
@@ -16,7 +17,8 @@ namespace quire {
 // same tokens either way. A token that the request itself rules out is not forced; the mask decides there.
 class ConstrainedOutput {
  public:
-  explicit ConstrainedOutput(const SequenceInit& init);
+  // rules: of the request.
+  ConstrainedOutput(const SequenceInit& init, std::shared_ptr<const SamplingRules> rules);
   ConstrainedOutput(const ConstrainedOutput& other);
   ConstrainedOutput& operator=(const ConstrainedOutput& other);
   ConstrainedOutput(ConstrainedOutput&&) = default;
@@ -38,8 +40,7 @@ class ConstrainedOutput {
   bool ruled_out(TokenId token) const;
 
   std::unique_ptr<ConstraintState> state_;
-  SharedSamplingParams sampling_;
-  bool has_bad_words_ = false;
+  std::shared_ptr<const SamplingRules> rules_;
   std::vector<TokenId> ignored_;  // end tokens that the request ignores
   std::vector<TokenId> forced_;   // the next one last
 };

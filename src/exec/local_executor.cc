@@ -277,10 +277,8 @@ void LocalExecutor::collect(const LogitRow& row, RowOutcome& outcome) {
   for (size_t i = 0; i < outcome.sampled.size(); ++i) {
     SampledToken& token = outcome.sampled[i];
     token.completes = append(sequences_.at(token.seq), token.token, outcome.surprises[i]);
-    const SeqId sample = token.seq;
-    const bool completes = token.completes;
     result_.sampled.push_back(std::move(token));
-    if (!completes) append_forced(sample);
+    if (const SampledToken& last = result_.sampled.back(); !last.completes) append_forced(last.seq);
   }
 }
 

@@ -6,9 +6,9 @@
 namespace quire {
 namespace {
 
-std::optional<ConstrainedOutput> constrained_output(const SequenceInit& init) {
+std::optional<ConstrainedOutput> constrained_output(const SequenceInit& init, const SamplingState& sampling) {
   if (init.constraint == nullptr) return std::nullopt;
-  return ConstrainedOutput(init);
+  return ConstrainedOutput(init, sampling.shared_rules());
 }
 
 }  // namespace
@@ -19,13 +19,15 @@ SequenceStore::SequenceStore(int32_t num_groups, int32_t vocab_size)
 void SequenceStore::apply(const StepPlan& plan) {
   for (const SeqId seq : plan.finished) records_.erase(seq);
   for (const auto& init : plan.inits) {
+    SamplingState sampling = sampling_state(init);
+    std::optional<ConstrainedOutput> constrained = constrained_output(init, sampling);
     records_[init.seq] = std::make_unique<SequenceRecord>(
         SequenceRecord{.tokens = init.prompt_token_ids,
                        .num_prompt_tokens = static_cast<int32_t>(init.prompt_token_ids.size()),
                        .adapter = init.adapter,
                        .block_tables = std::vector<std::vector<BlockId>>(static_cast<size_t>(num_groups_)),
-                       .sampling = sampling_state(init),
-                       .constrained = constrained_output(init),
+                       .sampling = std::move(sampling),
+                       .constrained = std::move(constrained),
                        .pooling = init.pooling,
                        .pooled = {},
                        .beams = nullptr});
