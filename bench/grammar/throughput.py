@@ -15,11 +15,14 @@ import contextlib
 import http.client
 import json
 import pathlib
-import platform
 import re
 import statistics
 import subprocess
+import sys
 import time
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "peers"))
+import machine  # noqa: E402
 
 TYPES = [{"type": "integer", "minimum": 0, "maximum": 9999}, {"enum": ["pending", "confirmed", "cancelled"]}, {"type": "boolean"},
          {"type": "string", "maxLength": 24}]
@@ -74,7 +77,6 @@ def main():
     parser.add_argument("--requests", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=3)
     args = parser.parse_args()
-    processor = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
     bodies = [{"prompt": PROMPT, "temperature": 1.0, "max_tokens": 2000, "seed": seed, "structured_outputs": {"json": SCHEMA}}
               for seed in range(args.requests)]
     rates = {"free": [], "constrained": [], "with jump-ahead": []}
@@ -87,7 +89,7 @@ def main():
             rates["free"].append(run(args, plain, free)[0])
             rates["constrained"].append(run(args, plain, bodies)[0])
             rates["with jump-ahead"].append(run(args, jumping, bodies)[0])
-    print(f"{processor}, {args.threads} threads, {args.clients} clients, {args.requests} requests of {statistics.mean(lengths):.0f} tokens, "
+    print(f"{machine.describe()['cpu']}, {args.threads} threads, {args.clients} clients, {args.requests} requests of {statistics.mean(lengths):.0f} tokens, "
           f"medians of {args.rounds} interleaved runs")
     base = statistics.median(rates["free"])
     for name, values in rates.items():

@@ -12,12 +12,15 @@ library.
 import argparse
 import json
 import pathlib
-import platform
 import random
 import statistics
 import struct
 import subprocess
+import sys
 import tempfile
+
+sys.path.append(str(pathlib.Path(__file__).parents[1] / "peers"))
+import machine  # noqa: E402
 
 ATTENTION = ["q_proj", "k_proj", "v_proj", "o_proj"]
 # Parameters with the matrices of all experts, by what PEFT calls the wrapper of each.
@@ -129,8 +132,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--quantization", action="append", help="default: auto, then int8")
     args = parser.parse_args()
-    processor = next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), platform.processor())
-    print(f"{processor}, {args.threads} threads, medians of {args.rounds} interleaved runs, milliseconds")
+    print(f"{machine.describe()['cpu']}, {args.threads} threads, medians of {args.rounds} interleaved runs, milliseconds")
     print(f"{'case':28} {'weights':8} {'base':>9} {'adapters':>9} {'ratio':>7} {'goal':>6} {'adapters':>12} {'bytes/added time':>13}")
     has_experts = experts_of(json.loads((args.model / "config.json").read_text())) > 0
     fitting = [name for name, (_, modules, *_) in CASES.items() if (modules == EXPERTS) == has_experts]
