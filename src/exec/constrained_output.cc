@@ -41,7 +41,8 @@ bool ConstrainedOutput::append(TokenId token) {
 }
 
 void ConstrainedOutput::find_forced() {
-  if (rules_->words != nullptr || state_->finished()) return;
+  const bool has_bad_words = rules_->words != nullptr && !rules_->words->bad_words.empty();
+  if (has_bad_words || state_->finished()) return;
   forced_ = state_->forced_tokens();
   const auto first = std::ranges::find_if(forced_, [this](TokenId token) { return ruled_out(token); });
   forced_.erase(first, forced_.end());

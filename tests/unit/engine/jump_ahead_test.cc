@@ -115,6 +115,27 @@ TEST(JumpAhead, TakesFewerStepsForTheSameOutput) {
   EXPECT_LT(steps[1] * 3, steps[0] * 2);
 }
 
+// The sequence breakers of DRY rule no token out, bad words do.
+TEST(JumpAhead, IsTurnedOffByBadWordsOnly) {
+  const auto engine = Engine::start(config_of(true));
+  const auto steps_of = [&](const auto& edit) {
+    Request request = constrained(*engine);
+    edit(request.sampling.edit());
+    const int64_t before = engine->stats().num_steps;
+    const Answer answer = test::ask(*engine, std::move(request));
+    const auto steps = engine->stats().num_steps - before;
+    return std::pair(steps, static_cast<int64_t>(answer.samples.at(0).tokens.size()));
+  };
+  const auto [with_breakers, size] = steps_of([](SamplingParams& sampling) {
+    sampling.dry_multiplier = 0.8F;
+    sampling.dry_sequence_breakers = {"\n", ":"};
+  });
+  EXPECT_LT(with_breakers * 3, size * 2);
+  const auto [with_bad_words, all] =
+      steps_of([](SamplingParams& sampling) { sampling.bad_words = {"zebra"}; });
+  EXPECT_EQ(with_bad_words, all);
+}
+
 TEST(JumpAhead, ChangesNoOutputInAnyBatch) {
   constexpr int kCount = 36;
   const auto reference = Engine::start(config_of(false));
