@@ -7,7 +7,9 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "engine/constraint_compiler.h"
 #include "grammar/reasoning_budget.h"
+#include "text/output/answer_language.h"
 #include "text/output/choose_format.h"
 #include "text/output/reasoning_marks.h"
 #include "text/tokenizer/tokenizer.h"
@@ -20,6 +22,15 @@ constexpr const char* kField = "thinking_token_budget";
 // `tokenizer` must outlive it.
 FindMarker marker_finder(const Tokenizer& tokenizer) {
   return [&tokenizer](std::string_view text) { return tokenizer.added_token(text); };
+}
+
+Result<SharedConstraint> compile_answer(const StructuredOutputs& answer, const OutputParserOptions& reading,
+                                        bool reasoning_is_over, ConstraintCompiler& constraints) {
+  // Alone first: what is wrong with it is then named by the request's own pointers.
+  if (auto alone = constraints.compile(answer); !alone.ok()) return alone;
+  const auto language = answer_after_reasoning(answer, reading, reasoning_is_over);
+  if (!language.ok()) return language.failure();
+  return constraints.compile(*language);
 }
 
 }  // namespace
@@ -54,23 +65,25 @@ Result<SharedConstraint> ReasoningLimits::limit(int32_t tokens, OutputParserOpti
   return grammar::limit_reasoning(std::move(budget), std::move(within));
 }
 
-Result<SharedConstraint> ReasoningLimits::limit(const Request& request) {
+Result<SharedConstraint> ReasoningLimits::limit(const Request& request, ConstraintCompiler& constraints) {
   const SamplingParams& sampling = *request.sampling;
-  if (sampling.structured_outputs) {
-    return invalid_argument(cat(kField, " and ", sampling.structured_outputs->field,
-                                " exclude each other: the constraint is one on the whole output, which then "
-                                "has no reasoning. In /v1/chat/completions it is one on the answer alone."),
-                            kField);
-  }
   OutputParserOptions reading;
+  SharedConstraint within;
   reading.reasoning = formats().reasoning;
   if (reading.reasoning != nullptr && tokenizer_ != nullptr) {
     reading.calls = formats().calls;
+    reading.token_of = marker_finder(*tokenizer_);
     const auto decode = [this](std::span<const TokenId> ids) { return tokenizer_->decode(ids, false); };
-    reading.start = output_start(reading.calls, reading.reasoning, request.prompt_token_ids,
-                                 marker_finder(*tokenizer_), decode);
+    reading.start =
+        output_start(reading.calls, reading.reasoning, request.prompt_token_ids, reading.token_of, decode);
+    if (sampling.structured_outputs) {
+      const bool is_over = reasoning_is_over(reading.reasoning, request.prompt_token_ids, decode);
+      auto compiled = compile_answer(*sampling.structured_outputs, reading, is_over, constraints);
+      if (!compiled.ok()) return compiled.failure();
+      within = std::move(*compiled);
+    }
   }
-  return limit(sampling.thinking_token_budget, std::move(reading), nullptr);
+  return limit(sampling.thinking_token_budget, std::move(reading), std::move(within));
 }
 
 const DetectedFormat& ReasoningLimits::formats() {

@@ -15,6 +15,7 @@
 
 namespace quire {
 
+class ConstraintCompiler;
 class Tokenizer;
 
 class ReasoningLimits {
@@ -27,9 +28,9 @@ class ReasoningLimits {
   // reading: how the output is read; its tokens of markers are found here. within: the constraint on the
   // whole output; null for none. Fails if the format of reasoning has no end, or there is none.
   Result<SharedConstraint> limit(int32_t tokens, OutputParserOptions reading, SharedConstraint within);
-  // For a request whose caller does not read the output: the format is that of the chat template. Fails with
-  // structured_outputs, which leave no room for reasoning then.
-  Result<SharedConstraint> limit(const Request& request);
+  // For a request whose caller does not read the output: the format is that of the chat template.
+  // structured_outputs are then a constraint on the answer after the reasoning; `constraints` compiles them.
+  Result<SharedConstraint> limit(const Request& request, ConstraintCompiler& constraints);
 
  private:
   const DetectedFormat& formats();

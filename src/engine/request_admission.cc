@@ -75,7 +75,7 @@ Status RequestAdmission::tokenize_words(Request& request) {
 Status RequestAdmission::compile_constraint(Request& request) {
   if (request.constraint != nullptr) return {};
   if (request.sampling->thinking_token_budget >= 0) {
-    Result<SharedConstraint> limited = reasoning_.limit(request);
+    Result<SharedConstraint> limited = reasoning_.limit(request, constraints_);
     if (!limited.ok()) return limited.failure();
     request.constraint = std::move(*limited);
     return {};

@@ -148,9 +148,55 @@ def test_an_effort_of_none_is_no_reasoning(client):
     assert not hasattr(answer.choices[0].message, "reasoning")
 
 
-@pytest.mark.parametrize("fields, word", [
-    ({"thinking_token_budget": -2}, "-2"), ({"thinking_token_budget": "3"}, "integer"), ({"thinking_token_budget": 3, "guided_regex": "a"}, "guided_regex"),
+def parts_of(text, opened=True):
+    """The reasoning and the answer of an output with markers."""
+    if not opened:
+        text = text.removeprefix("<think>") if text.startswith("<think>") else "</think>" + text
+    reasoning, _, answer = text.partition("</think>")
+    return reasoning, answer
+
+
+@pytest.mark.parametrize("budget", [0, 6])
+def test_in_completions_a_constrained_answer_follows_the_reasoning(client, budget):
+    prompts = ["A cat:<think>so ", "A cat:", "<think>a</think>\n\n"]
+    for seed in range(5):
+        answer = client.completions.create(model="tiny", prompt=prompts, max_tokens=300, temperature=1.5, seed=seed, logit_bias={str(IDS["<think>"]): 50},
+                                           extra_body={"thinking_token_budget": budget, "guided_json": SCHEMA, "return_token_ids": True})
+        for choice, opened in zip(answer.choices, [True, False, False], strict=True):
+            assert choice.finish_reason == "stop"
+            jsonschema.validate(json.loads(parts_of(choice.text, opened)[1]), SCHEMA)
+            assert len(reasoning_tokens(choice.token_ids, opened)) <= budget + 3
+        # The reasoning of the last prompt is over.
+        assert [IDS["</think>"] in choice.token_ids for choice in answer.choices] == [True, True, False]
+
+
+def test_in_completions_every_constraint_can_follow_reasoning(client):
+    tag = {"type": "structural_tag", "format": {"type": "regex", "pattern": "[ab]{3}"}}
+    for extra in ({"guided_regex": "[ab]{3}"}, {"guided_choice": ["aab", "bba"]}, {"guided_grammar": 'root ::= [ab] [ab] [ab]'}, {"response_format": tag}):
+        fields = {"model": "tiny", "prompt": "cat<think>", "max_tokens": 60, "temperature": 1.5, "seed": 1, "n": 2}
+        answer = client.completions.create(**fields, extra_body={"thinking_token_budget": 4, **extra})
+        for choice in answer.choices:
+            assert set(parts_of(choice.text)[1]) <= {"a", "b"} and len(parts_of(choice.text)[1]) == 3
+        chunks = client.completions.create(**fields, stream=True, extra_body={"thinking_token_budget": 4, **extra})
+        assert "".join(chunk.choices[0].text for chunk in chunks if chunk.choices[0].index == 0) == answer.choices[0].text
+
+
+def test_in_completions_without_a_budget_the_constraint_is_on_the_whole_output(client):
+    answer = client.completions.create(model="tiny", prompt="cat<think>", max_tokens=60, extra_body={"guided_regex": "[ab]{3}"})
+    assert set(answer.choices[0].text) <= {"a", "b"}
+
+
+@pytest.mark.parametrize("extra, param", [
+    ({"guided_regex": "a("}, "guided_regex"), ({"guided_json": {"type": "nothing"}}, "guided_json"),
+    ({"structured_outputs": {"structural_tag": {"structures": [{"begin": "<a>", "schema": {}, "end": "</a>"}], "triggers": ["<a>"]}}}, "structured_outputs"),
 ])
+def test_constraints_that_cannot_follow_reasoning_are_refused(client, extra, param):
+    with pytest.raises(openai.BadRequestError) as caught:
+        client.completions.create(model="tiny", prompt="cat<think>", extra_body={"thinking_token_budget": 4, **extra})
+    assert caught.value.param == param
+
+
+@pytest.mark.parametrize("fields, word", [({"thinking_token_budget": -2}, "-2"), ({"thinking_token_budget": "3"}, "integer")])
 def test_wrong_budgets_are_refused(client, fields, word):
     with pytest.raises(openai.BadRequestError) as caught:
         client.completions.create(model="tiny", prompt="a", extra_body=fields)
@@ -166,6 +212,23 @@ def test_quire_generate_takes_budgets(tmp_path):
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     ids = [json.loads(line)["outputs"][0]["token_ids"] for line in output.splitlines()]
     assert [one.index(IDS["</think>"]) for one in ids] == [2, 5]
+
+
+def test_quire_generate_takes_budgets_with_constraints(tmp_path):
+    lines = [{"prompt": "cat<think>so ", "thinking_token_budget": 2}, {"prompt": "cat<think>so ", "regex": "[ab]{3}"},
+             {"messages": CHAT, "guided_choice": ["bab"]}]
+    (tmp_path / "prompts.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    command = [BINARY, "generate", str(tool_model()), "--prompts-file", str(tmp_path / "prompts.jsonl"), "--json", "--thinking-token-budget", "5",
+               "--json-schema", json.dumps(SCHEMA), "--temperature", "1.5", "--max-tokens", "300", "--seed", "1"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    first, second, third = [json.loads(line)["outputs"][0] for line in output.splitlines()]
+    assert first["token_ids"].index(IDS["</think>"]) <= 5
+    jsonschema.validate(json.loads(parts_of(first["text"])[1]), SCHEMA)
+    assert second["token_ids"].index(IDS["</think>"]) <= 8 and len(parts_of(second["text"])[1]) == 3
+    assert parts_of(third["text"], opened=False)[1].strip() == "bab"
+    (tmp_path / "prompts.jsonl").write_text(json.dumps({"prompt": "cat<think>so ", "guided_regex": "a("}))
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1 and "guided_regex" in refused.stderr
 
 
 def test_a_model_without_reasoning_refuses_budgets(server, model):

@@ -40,5 +40,18 @@ def test_wrong_budgets_are_refused(thinker, llm):
             SamplingParams(thinking_token_budget=wrong)
     with pytest.raises(ValueError, match="no format of reasoning is known"):
         llm.generate("a", SamplingParams(thinking_token_budget=3))
-    with pytest.raises(ValueError, match="exclude each other"):
-        thinker.generate("a", SamplingParams(thinking_token_budget=3, structured_outputs=StructuredOutputsParams(regex="a")))
+    with pytest.raises(ValueError, match="no format of reasoning is known"):
+        llm.generate("a", SamplingParams(thinking_token_budget=3, structured_outputs=StructuredOutputsParams(regex="a")))
+
+
+def test_a_constrained_answer_follows_the_reasoning(thinker):
+    params = SamplingParams(temperature=1.5, seed=1, max_tokens=40, n=3, thinking_token_budget=4,
+                            structured_outputs=StructuredOutputsParams(regex="[ab]{5}"))
+    outputs = thinker.generate("A cat<think>so ", params)[0].outputs
+    outputs += thinker.chat([{"role": "user", "content": "Hi"}], params, chat_template_kwargs={"enable_thinking": True})[0].outputs
+    for output in outputs:
+        assert list(output.token_ids).index(END) <= 7
+        answer = output.text.partition("</think>")[2].strip()
+        assert len(answer) == 5 and set(answer) <= {"a", "b"}
+    with pytest.raises(ValueError, match="structured_outputs: byte 1"):
+        thinker.generate("a", SamplingParams(thinking_token_budget=3, structured_outputs=StructuredOutputsParams(regex="a(")))

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/strings.h"
+#include "text/output/answer_language.h"
 #include "text/output/output_grammar.h"
 
 namespace quire {
@@ -29,32 +30,6 @@ Json schema_of(const Json& tool) {
   if (parameters != function_of(tool).end() && parameters->is_object()) schema = *parameters;
   if (!schema.contains("type")) schema["type"] = "object";
   return schema;
-}
-
-// A constraint as a format of structural tags; nullopt if it has no such form.
-std::optional<Json> format_of(const StructuredOutputs& spec) {
-  const auto parsed = [&] { return Json::parse(spec.text, nullptr, false); };
-  switch (spec.kind) {
-    case Kind::kJsonObject:
-      return Json{{"type", "json_schema"}, {"json_schema", {{"type", "object"}}}};
-    case Kind::kJsonSchema:
-      return Json{{"type", "json_schema"}, {"json_schema", parsed()}};
-    case Kind::kRegex:
-      return Json{{"type", "regex"}, {"pattern", spec.text}};
-    case Kind::kGrammar:
-      return Json{{"type", "grammar"}, {"grammar", spec.text}};
-    case Kind::kChoice: {
-      Json choices = Json::array();
-      for (const Json& choice : parsed()) choices.push_back({{"type", "const_string"}, {"value", choice}});
-      return Json{{"type", "or"}, {"elements", std::move(choices)}};
-    }
-    case Kind::kStructuralTag: {
-      const Json tag = parsed();
-      if (tag.is_object() && tag.contains("format")) return tag["format"];
-      return std::nullopt;
-    }
-  }
-  return std::nullopt;
 }
 
 struct Wanted {
@@ -167,18 +142,7 @@ Status constrain(GenerationSpec& spec, const ServingEngine& engine,
     language.strict = std::all_of(tools.tools->begin(), tools.tools->end(), is_strict);
   }
   if (answer) {
-    options.answer = format_of(*answer);
-    if (!options.answer) {
-      return Failure{ErrorKind::kUnsupported,
-                     cat(answer->field,
-                         ": the form of structural tags with triggers at the top cannot be combined with "
-                         "reasoning or tools; use the form with format."),
-                     answer->field.substr(0, answer->field.find('.'))};
-    }
-    options.answer_is_json = answer->kind == Kind::kJsonObject || answer->kind == Kind::kJsonSchema;
-    language.field = answer->field;
-    language.strict = answer->strict;
-    language.disable_any_whitespace = answer->disable_any_whitespace;
+    if (Status added = add_answer(*answer, options, language); !added.ok()) return added;
   }
   language.text = output_grammar(options).dump(-1, ' ', false, Json::error_handler_t::replace);
   return compile_language(spec, engine, std::move(language), answer, tools);

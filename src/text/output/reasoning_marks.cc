@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "text/output/output_grammar.h"
+
 namespace quire {
 namespace {
 
@@ -50,6 +52,12 @@ OutputStart output_start(const CallFormat* calls, const ReasoningFormat* reasoni
     if (std::ranges::find(ends, prompt[i]) != ends.end()) return OutputStart::kText;
   }
   return OutputStart::kText;
+}
+
+bool reasoning_is_over(const ReasoningFormat* reasoning, std::span<const TokenId> prompt,
+                       const std::function<std::string(std::span<const TokenId>)>& decode) {
+  if (reasoning == nullptr) return false;
+  return reasoning_is_over(reasoning, decode(prompt.last(std::min(prompt.size(), kTokensOfMarker))));
 }
 
 }  // namespace quire

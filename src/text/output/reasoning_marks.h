@@ -22,5 +22,8 @@ std::string_view reasoning_end(const ReasoningFormat* reasoning, const FindMarke
 OutputStart output_start(const CallFormat* calls, const ReasoningFormat* reasoning,
                          std::span<const TokenId> prompt, const FindMarker& token_of,
                          const std::function<std::string(std::span<const TokenId>)>& decode);
+// Whether the prompt ends with the end of reasoning.
+bool reasoning_is_over(const ReasoningFormat* reasoning, std::span<const TokenId> prompt,
+                       const std::function<std::string(std::span<const TokenId>)>& decode);
 
 }  // namespace quire

@@ -59,6 +59,8 @@ class FakeEngine final : public ServingEngine {
   Result<std::string> render_chat(ChatRequest request) const override;
   Result<SharedConstraint> compile(const StructuredOutputs& spec) const override {
     if (!compiles) return invalid_argument("the fake engine compiles nothing", spec.field);
+    const std::lock_guard lock(mutex_);
+    compiled_.push_back(spec);
     return SharedConstraint(std::make_shared<const NoConstraint>());
   }
   Result<SharedConstraint> limit_reasoning(int32_t tokens, OutputParserOptions reading,
@@ -145,6 +147,11 @@ class FakeEngine final : public ServingEngine {
   Request last_request() const;
   std::vector<SharedSamplingParams> active_sampling() const;
   ChatRequest last_chat() const;
+  // The arguments of compile().
+  std::vector<StructuredOutputs> compiled() const {
+    const std::lock_guard lock(mutex_);
+    return compiled_;
+  }
 
  private:
   struct Active {
@@ -169,6 +176,7 @@ class FakeEngine final : public ServingEngine {
   std::map<RequestId, Active> active_;
   Request last_request_;
   mutable ChatRequest last_chat_;
+  mutable std::vector<StructuredOutputs> compiled_;
   RequestId next_ = 1;
   int num_submits_ = 0;
   bool held_ = false;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "engine/constraint_compiler.h"
 #include "text/tokenizer/tokenizer.h"
 
 namespace quire {
@@ -55,13 +56,15 @@ TEST_F(ReasoningLimitsTest, RefuseModelsWithoutAMarkerThatEndsReasoning) {
   expect_refused(none.limit(3, reading("qwen3"), nullptr), "needs a tokenizer");
 }
 
-TEST_F(ReasoningLimitsTest, RefuseRequestsWhoseOutputIsConstrainedAsAWhole) {
+TEST_F(ReasoningLimitsTest, RefuseRequestsToModelsWithoutReasoningAlsoWithAConstraint) {
   ReasoningLimits limits(tokenizer_.get(), templates_, kVocabSize);
+  ConstraintCompiler constraints(tokenizer_.get(), kVocabSize, {0}, size_t{1} << 20);
   Request request;
   request.sampling.edit().thinking_token_budget = 3;
-  expect_refused(limits.limit(request), "no format of reasoning");
-  request.sampling.edit().structured_outputs = StructuredOutputs{.field = "guided_json"};
-  expect_refused(limits.limit(request), "guided_json");
+  expect_refused(limits.limit(request, constraints), "no format of reasoning");
+  request.sampling.edit().structured_outputs =
+      StructuredOutputs{.kind = StructuredOutputs::Kind::kRegex, .text = "a", .field = "guided_regex"};
+  expect_refused(limits.limit(request, constraints), "no format of reasoning");
 }
 
 }  // namespace

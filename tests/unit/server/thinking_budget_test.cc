@@ -51,11 +51,20 @@ TEST_F(ThinkingBudgetTest, RejectsOtherValues) {
   }
 }
 
-TEST_F(ThinkingBudgetTest, LeavesCompletionsWithAConstraintToTheEngine) {
-  const auto spec = completion(R"({"prompt":"a","thinking_token_budget":3,"guided_regex":"a"})");
+TEST_F(ThinkingBudgetTest, PutsReasoningBeforeTheConstrainedAnswerOfCompletions) {
+  const auto spec = completion(
+      R"({"prompt":["a<think>","a","<think>a</think>"],"thinking_token_budget":3,"guided_regex":"b"})");
   ASSERT_TRUE(spec.ok());
-  EXPECT_EQ(spec->constraint, nullptr);
-  EXPECT_EQ(spec->prompts[0].constraint, nullptr);
+  for (const PromptInput& prompt : spec->prompts) EXPECT_NE(prompt.constraint, nullptr);
+  const std::vector<StructuredOutputs> specs = engine.compiled();
+  ASSERT_EQ(specs.size(), 4u) << "the answer alone, and the language of each prompt";
+  EXPECT_EQ(specs[0].text, "b");
+  const Json opened = Json::parse(specs[1].text)["format"]["elements"];
+  EXPECT_EQ(opened[0]["type"], "sequence") << "the rest of the reasoning";
+  EXPECT_EQ(opened[1], (Json{{"type", "regex"}, {"pattern", "b"}}));
+  EXPECT_EQ(Json::parse(specs[2].text)["format"]["elements"][0]["type"], "optional");
+  EXPECT_EQ(specs[2].field, "guided_regex");
+  EXPECT_EQ(specs[3].text, "b") << "the reasoning is over";
 }
 
 TEST_F(ThinkingBudgetTest, IsZeroForAnEffortOfNone) {
