@@ -38,6 +38,39 @@ TEST(ChatSettings, SetsFieldsAndRestoresThem) {
   EXPECT_EQ(chat_fields_text(settings), chat_fields_text(defaults));
 }
 
+TEST(ChatSettings, SetsSamplersTextsAndSwitches) {
+  ChatSettings settings;
+  set_chat_field(settings, {}, "dry-multiplier", "0.8");
+  set_chat_field(settings, {}, "mirostat_mode", "2");
+  set_chat_field(settings, {}, "ignore_eos", "on");
+  set_chat_field(settings, {}, "stop", "The end");
+  set_chat_field(settings, {}, "bad_words", R"(["one", "two"])");
+  EXPECT_EQ(settings.sampling.dry_multiplier, 0.8F);
+  EXPECT_EQ(settings.sampling.mirostat_mode, 2);
+  EXPECT_TRUE(settings.sampling.ignore_eos);
+  EXPECT_EQ(settings.sampling.stop, (std::vector<std::string>{"The end"}));
+  EXPECT_EQ(settings.sampling.bad_words, (std::vector<std::string>{"one", "two"}));
+  EXPECT_THAT(chat_fields_text(settings), HasSubstr(R"(["one","two"])"));
+  EXPECT_EQ(error_of("stop", "[1]"), "stop must be a text or a JSON array of texts, not '[1]'");
+}
+
+TEST(ChatSettings, SetsOneConstraintAtATime) {
+  using Kind = StructuredOutputs::Kind;
+  ChatSettings settings;
+  set_chat_field(settings, {}, "json-schema", R"({"type":"object"})");
+  ASSERT_TRUE(settings.sampling.structured_outputs);
+  EXPECT_EQ(settings.sampling.structured_outputs->kind, Kind::kJsonSchema);
+  EXPECT_EQ(settings.sampling.structured_outputs->field, "json_schema");
+  set_chat_field(settings, {}, "regex", "[ab]+");
+  EXPECT_EQ(settings.sampling.structured_outputs->kind, Kind::kRegex);
+  EXPECT_EQ(settings.sampling.structured_outputs->text, "[ab]+");
+  set_chat_field(settings, {}, "json_schema", "off");
+  EXPECT_TRUE(settings.sampling.structured_outputs) << "another one is set";
+  set_chat_field(settings, {}, "regex", "off");
+  EXPECT_FALSE(settings.sampling.structured_outputs);
+  EXPECT_THAT(error_of("grammar", "/no/such/file"), HasSubstr("/no/such/file"));
+}
+
 TEST(ChatSettings, NamesTheRangeOfAWrongValue) {
   EXPECT_EQ(error_of("temperature", "2.5"),
             "temperature must be a number of at least 0 and at most 2, not '2.5'");
@@ -48,7 +81,7 @@ TEST(ChatSettings, NamesTheRangeOfAWrongValue) {
             "max_tokens must be an integer of at least 0, not '99999999999'");
   EXPECT_EQ(error_of("seed", "x"), "seed must be an integer or 'random', not 'x'");
   EXPECT_EQ(error_of("stats", ""), "stats must be on or off, not ''");
-  EXPECT_THAT(error_of("n", "2"), HasSubstr("there is no 'n' to set; names are temperature, top_p"));
+  EXPECT_THAT(error_of("n", "2"), HasSubstr("there is no 'n' to set; names are typical_p, top_n_sigma"));
 }
 
 TEST(AnswerStats, HasTheRateOfTheTokensAfterTheFirst) {
