@@ -17,6 +17,7 @@
 #include "contract/ids.h"
 #include "contract/output_constraint.h"
 #include "contract/sampling_params.h"
+#include "engine/compile_options.h"
 
 namespace quire {
 
@@ -35,20 +36,25 @@ class ConstraintCompiler {
 
   // The same specification gives the same object while it is cached, and is compiled once if several threads
   // ask for it. A refusal is cached too. The message of a failure begins with StructuredOutputs::field,
-  // and Failure::param is the first part of that path.
-  Result<SharedConstraint> compile(const StructuredOutputs& spec);
+  // and Failure::param is the first part of that path. Throws NeedsMoreEffort or Cancelled as the options
+  // say; other callers with the specification then continue without this one.
+  Result<SharedConstraint> compile(const StructuredOutputs& spec, const CompileOptions& options = {});
 
  private:
   // A specification and its result, whose messages name no field: requests give it in different ones.
   struct Entry {
     std::string key;
     std::optional<Result<SharedConstraint>> result;  // nullopt while it is compiled
+    bool abandoned = false;                          // without a result, and no longer in entries_
     size_t size() const;
   };
   using Entries = std::list<std::shared_ptr<Entry>>;
 
-  Result<SharedConstraint> find_or_compile(const StructuredOutputs& spec);
-  Result<SharedConstraint> compile_new(const StructuredOutputs& spec);
+  Result<SharedConstraint> find_or_compile(const StructuredOutputs& spec, const CompileOptions& options);
+  // The entry of the key with its result, or a new one, which the caller fills.
+  std::shared_ptr<Entry> find_or_add(std::string key, CompileEffort effort, bool& is_new);
+  Result<SharedConstraint> compile_new(const StructuredOutputs& spec, const CompileOptions& options);
+  void remove(Entry& entry);
   std::shared_ptr<const grammar::TokenTable> token_table();
   void drop_old();
 

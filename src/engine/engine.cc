@@ -491,8 +491,8 @@ const SamplingParams& Engine::default_sampling() const {
   return impl_->model->default_sampling;
 }
 
-Result<SharedConstraint> Engine::compile(const StructuredOutputs& spec) {
-  return impl_->constraints.compile(spec);
+Result<SharedConstraint> Engine::compile(const StructuredOutputs& spec, const CompileOptions& options) {
+  return impl_->constraints.compile(spec, options);
 }
 
 Result<SharedConstraint> Engine::limit_reasoning(int32_t tokens, OutputParserOptions reading,

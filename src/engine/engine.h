@@ -21,6 +21,7 @@
 #include "contract/output_constraint.h"
 #include "contract/request.h"
 #include "contract/sampling_params.h"
+#include "engine/compile_options.h"
 #include "engine/engine_types.h"
 #include "engine/request_batch.h"
 #include "text/chat/chat_templates.h"
@@ -48,8 +49,9 @@ class Engine final : public RequestPort {
   // Sampling defaults of this model (generation_config.json), to be overridden by the request's fields.
   const SamplingParams& default_sampling() const;
 
-  // The constraint of a specification, for Request::constraint. May take as long as grammar/limits.h allows.
-  Result<SharedConstraint> compile(const StructuredOutputs& spec);
+  // The constraint of a specification, for Request::constraint. May take as long as grammar/limits.h allows,
+  // unless the options ask for less (engine/compile_options.h).
+  Result<SharedConstraint> compile(const StructuredOutputs& spec, const CompileOptions& options = {});
   // `within` with at most `tokens` tokens of reasoning, in an output that is read like this.
   Result<SharedConstraint> limit_reasoning(int32_t tokens, OutputParserOptions reading,
                                            SharedConstraint within);

@@ -19,10 +19,12 @@ namespace quire::grammar {
 // The remaining cost that compiling may have. Shared by all lexemes of a grammar.
 class Budget {
  public:
-  explicit Budget(const Limits& limits) : limits_(limits), steps_(limits.steps), states_(limits.states) {}
+  explicit Budget(const Limits& limits)
+      : limits_(limits), steps_(limits.steps), states_(limits.states), progress_(limits.on_progress) {}
 
   // False as soon as too much is spent; stays false.
   bool spend_steps(size_t count) {
+    progress_.add(count);
     steps_ -= count < steps_ ? count : steps_;
     return steps_ > 0;
   }
@@ -45,6 +47,7 @@ class Budget {
   size_t steps_;
   size_t states_;
   size_t memory_ = 0;
+  Progress progress_;
 };
 
 using ExpressionId = int32_t;

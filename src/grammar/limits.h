@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "grammar/progress.h"
+
 namespace quire::grammar {
 
 struct Limits {
@@ -20,6 +22,8 @@ struct Limits {
   // Steps of compiling, which stand for time and do not depend on the machine: states, transitions and
   // expressions that are looked at. 2 s or less on a processor of today.
   size_t steps = 20'000'000;
+  // Called several times per millisecond of compiling; null = never.
+  ProgressCallback on_progress = nullptr;
 };
 
 }  // namespace quire::grammar

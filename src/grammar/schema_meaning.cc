@@ -63,12 +63,14 @@ void forget_evaluated(std::vector<Case>& cases) {
 }  // namespace
 
 SchemaMeaning::SchemaMeaning(SchemaIndex& index, const Limits& limits)
-    : index_(&index), queries_([&] {
+    : index_(&index),
+      queries_([&] {
         // Most of the time is for compiling.
         Limits questions = limits;
         questions.steps /= 5;
         return questions;
-      }()) {}
+      }()),
+      progress_(limits.on_progress) {}
 
 template <>
 SchemaMeaning::CaseMemo<ObjectCase>& SchemaMeaning::memo<ObjectCase>() {
@@ -88,7 +90,9 @@ void SchemaMeaning::refuse(SchemaId schema, std::string_view keyword, std::strin
 
 void SchemaMeaning::spend(SchemaId schema, size_t steps) {
   constexpr size_t kMaxSteps = 3'000'000;
+  constexpr size_t kWeightOfStep = 8;  // steps of Limits that take the same time
   steps_ += steps;
+  progress_.add(kWeightOfStep * steps);
   if (steps_ > kMaxSteps || queries_.failed()) refuse(schema, "", "the schema is too complex from here on.");
 }
 

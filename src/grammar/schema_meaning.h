@@ -145,6 +145,7 @@ class SchemaMeaning {
   LanguageQueries queries_;
   std::optional<SchemaRefusal> refusal_;
   size_t steps_ = 0;
+  Progress progress_;
   int depth_ = 0;
   // Emptiness is asked while answers are in progress. A question that needs such an answer is given up.
   int probe_level_ = 0;

@@ -65,8 +65,9 @@ class EngineAdapter final : public ServingEngine {
     return engine_.submit(std::move(requests));
   }
   void abort(RequestId first, size_t count) override { engine_.abort(first, count); }
-  Result<SharedConstraint> compile(const StructuredOutputs& spec) const override {
-    return engine_.compile(spec);
+  Result<SharedConstraint> compile(const StructuredOutputs& spec,
+                                   const CompileOptions& options) const override {
+    return engine_.compile(spec, options);
   }
   Result<SharedConstraint> limit_reasoning(int32_t tokens, OutputParserOptions reading,
                                            SharedConstraint within) const override {

@@ -67,7 +67,8 @@ class ServingEngine : public RequestPort {
   virtual Status require_adapter(std::string_view name) const = 0;
   virtual Status load_adapter(const LoraModule& module, bool replace) = 0;
   virtual Status unload_adapter(const std::string& name) = 0;
-  virtual Result<SharedConstraint> compile(const StructuredOutputs& spec) const = 0;
+  virtual Result<SharedConstraint> compile(const StructuredOutputs& spec,
+                                           const CompileOptions& options = {}) const = 0;
   virtual Result<SharedConstraint> limit_reasoning(int32_t tokens, OutputParserOptions reading,
                                                    SharedConstraint within) const = 0;
   virtual bool drain(std::chrono::milliseconds timeout) = 0;

@@ -13,7 +13,10 @@ using Parse = Result<GenerationSpec> (*)(const Json&, const ServingEngine&, cons
                                          const std::string&, const YieldPoint&);
 
 void check_generation(const Json& body, FakeEngine& engine, const ApiOptions& options, Parse parse) {
-  const auto spec = parse(body, engine, options, "req-1", {});
+  auto spec = parse(body, engine, options, "req-1", {});
+  if (spec.ok()) {
+    if (const Status constrained = constrain(*spec); !constrained.ok()) spec = constrained.failure();
+  }
   if (!spec.ok()) {
     fuzz::require(!spec.failure().message.empty(), "a refusal says why");
     // Written into the response.

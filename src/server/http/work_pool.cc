@@ -20,6 +20,9 @@ constexpr std::array<WorkPool::LaneOptions, 3> kServerLanes = {{
     {std::numeric_limits<size_t>::max(), 1, 10},
 }};
 
+// In the order of WorkPool::Special.
+constexpr std::array<WorkPool::LaneOptions, 3> kSpecialLanes = {{{0, 1, 0}, {0, 1, 5}, {0, 1, 10}}};
+
 }  // namespace
 
 WorkPool::WorkPool(EngineBusy engine_busy) : WorkPool(kServerLanes, std::move(engine_busy)) {}
@@ -27,8 +30,8 @@ WorkPool::WorkPool(EngineBusy engine_busy) : WorkPool(kServerLanes, std::move(en
 WorkPool::WorkPool(std::span<const LaneOptions> lanes, EngineBusy engine_busy)
     : engine_busy_(std::move(engine_busy)) {
   try {
+    for (const LaneOptions& options : kSpecialLanes) add_lane(options);
     for (const LaneOptions& options : lanes) add_lane(options);
-    add_lane({0, 1, 0});
   } catch (...) {
     // Threads that were started before the failure would otherwise end the process.
     close();
@@ -63,13 +66,13 @@ void WorkPool::add_lane(const LaneOptions& options) {
 }
 
 bool WorkPool::submit(size_t bytes, const std::stop_source& stop, Task task) {
-  size_t i = 0;
-  while (i + 2 < lanes_.size() && bytes > lanes_[i]->max_bytes) ++i;
+  size_t i = kSpecialLanes.size();
+  while (i + 1 < lanes_.size() && bytes > lanes_[i]->max_bytes) ++i;
   return submit_to(*lanes_[i], stop, std::move(task));
 }
 
-bool WorkPool::submit_waiting(const std::stop_source& stop, Task task) {
-  return submit_to(*lanes_.back(), stop, std::move(task));
+bool WorkPool::submit(Special lane, const std::stop_source& stop, Task task) {
+  return submit_to(*lanes_[static_cast<size_t>(lane)], stop, std::move(task));
 }
 
 bool WorkPool::submit_to(Lane& lane, const std::stop_source& stop, Task task) {

@@ -3,13 +3,15 @@
 // /metrics respond regardless of what other requests do.
 //
 // Tasks are sorted into lanes by the size of what they work on. Each lane has its own threads and serves its
-// tasks in order of arrival: a large request never delays a small one. Threads of the lanes for large
-// requests run at a lower priority, and a tenth of the time while the engine is busy, because they compete
-// with it for the processor.
+// tasks in order of arrival: a large request never delays a small one. Constraints of outputs, of which a
+// short one may take seconds to compile, have lanes of their own. Threads of the lanes for large requests and
+// for constraints run at a lower priority, and a tenth of the time while the engine is busy, because they
+// compete with it for the processor.
 #pragma once
 
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
@@ -49,8 +51,13 @@ class WorkPool {
   // Runs the task once, on a thread of the lane for `bytes`. False if the queue of the lane is full or the
   // pool is closed; the task is then never run. Throws std::bad_alloc. Any thread.
   bool submit(size_t bytes, const std::stop_source& stop, Task task);
-  // For tasks that wait for the engine instead of computing. They have a lane of their own.
-  bool submit_waiting(const std::stop_source& stop, Task task);
+  // Lanes for what the size of a request does not tell.
+  enum class Special : uint8_t {
+    kWaiting,    // for tasks that wait for the engine instead of computing
+    kCompiling,  // compiling constraints, as far as that is quick; at a lower priority
+    kLongCompiling,
+  };
+  bool submit(Special lane, const std::stop_source& stop, Task task);
   // Cancels the yield points of all tasks that wait or run now.
   void cancel_all() noexcept;
   // Cancels all tasks, waits for them and ends the threads; further tasks are refused. Not on a thread of the
@@ -76,7 +83,7 @@ class WorkPool {
   void run(Lane& lane, size_t thread, int nice) const;
 
   const EngineBusy engine_busy_;
-  std::vector<std::unique_ptr<Lane>> lanes_;  // ascending by max_bytes; the last one is for waiting tasks
+  std::vector<std::unique_ptr<Lane>> lanes_;  // those of Special, then the others ascending by max_bytes
   std::vector<std::thread> threads_;
 };
 

@@ -93,7 +93,7 @@ HttpHandler engine_view_handler(const std::shared_ptr<ApiState>& state) {
         writer->post_failure();
       }
     };
-    if (!state->pool->submit_waiting(std::stop_source(), std::move(task)))
+    if (!state->pool->submit(WorkPool::Special::kWaiting, std::stop_source(), std::move(task)))
       writer->send(error_response(503, "Too many requests wait for the engine; try again later."));
   };
 }

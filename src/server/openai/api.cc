@@ -1,6 +1,9 @@
 #include "server/openai/api.h"
 
 #include <algorithm>
+#include <optional>
+#include <type_traits>
+#include <utility>
 
 #include "base/log.h"
 #include "base/strings.h"
@@ -25,7 +28,8 @@ struct Job {
   State state;
   HttpRequest request;
   Writer writer;
-  std::stop_source client;  // requested when the client disconnects
+  std::stop_source client = {};  // requested when the client disconnects
+  std::stop_source stop = {};    // requested also when the server stops
 };
 
 HttpResponse json_response(std::string body) {
@@ -41,11 +45,16 @@ void reply(const Writer& writer, HttpResponse response) {
 
 // Runs `work` and turns exceptions into responses.
 template <typename F>
-void run_job(Job& job, const YieldPoint& yield_point, const F& work) {
+void run_job(const std::shared_ptr<Job>& shared, const YieldPoint& yield_point, const F& work) {
+  Job& job = *shared;
   try {
     try {
       yield_point.check();
-      work(job, yield_point);
+      if constexpr (std::is_invocable_v<F, const std::shared_ptr<Job>&, const YieldPoint&>) {
+        work(shared, yield_point);
+      } else {
+        work(job, yield_point);
+      }
     } catch (const Cancelled&) {
       // The client has disconnected and ignores this, or the server stops.
       reply(job.writer, error_response(503, "The server is shutting down."));
@@ -60,14 +69,14 @@ void run_job(Job& job, const YieldPoint& yield_point, const F& work) {
   }
 }
 
-// Hands the request over to a thread of the pool. `work` is void(Job&, const YieldPoint&); the
-// yield point is cancelled when the client disconnects or the server stops. `waiting`: the work waits for the
-// engine.
+// Hands the request over to a thread of the pool. `work` is void(Job&, const YieldPoint&), or takes the
+// shared job if it hands it on; the yield point is cancelled when the client disconnects or the server stops.
+// `waiting`: the work waits for the engine.
 template <typename F>
 HttpHandler on_pool(const State& state, F work, bool waiting = false) {
   return [state, work, waiting](HttpRequest& request, const Writer& writer) {
-    std::stop_source stop;
-    auto job = std::make_shared<Job>(Job{state, {}, writer, {}});
+    auto job = std::make_shared<Job>(Job{state, {}, writer});
+    const std::stop_source stop = job->stop;
     writer->on_disconnect([stop, client = job->client]() mutable {
       client.request_stop();
       stop.request_stop();
@@ -75,11 +84,11 @@ HttpHandler on_pool(const State& state, F work, bool waiting = false) {
     job->request = std::move(request);
     const size_t size = job->request.body.size();
     WorkPool::Task task = [job = std::move(job), work](const YieldPoint& yield_point) {
-      run_job(*job, yield_point, work);
+      run_job(job, yield_point, work);
     };
     WorkPool& pool = *state->pool;
-    const bool queued =
-        waiting ? pool.submit_waiting(stop, std::move(task)) : pool.submit(size, stop, std::move(task));
+    const bool queued = waiting ? pool.submit(WorkPool::Special::kWaiting, stop, std::move(task))
+                                : pool.submit(size, stop, std::move(task));
     if (!queued) writer->send(error_response(503, "Too many requests wait to be parsed; try again later."));
   };
 }
@@ -190,19 +199,56 @@ HttpHandler acting(const State& state, HttpResponse (*act)(const Json&, const Ap
   });
 }
 
+// A request for generation whose constraints are still to be compiled.
+struct ParsedJob {
+  std::shared_ptr<Job> job;
+  Json body;
+  std::optional<GenerationSpec> spec;
+};
+
+void start_generation(Job& job, GenerationSpec spec) {
+  if (!job.request.client.empty()) spec.client = job.request.client;
+  spec.cache_salt = combined_salt(job.request, spec.cache_salt);
+  job.request.body_charge.reset();
+  const ApiState& s = *job.state;
+  std::make_shared<GenerationResponse>(s.engine, std::move(spec), job.writer, s.settings, job.client)
+      ->start();
+}
+
+// Starts a request whose constraints have been compiled before. Others move to the lanes for compiling, so
+// that they delay nothing else, and those that take long to the lane for these.
+void constrain_and_start(const std::shared_ptr<ParsedJob>& parsed, CompileEffort effort,
+                         const YieldPoint& yield_point) {
+  Job& job = *parsed->job;
+  try {
+    const Status constrained = constrain(*parsed->spec, {effort, yield_point});
+    if (!constrained.ok()) return reply(job.writer, error_response(constrained.failure()));
+  } catch (const NeedsMoreEffort&) {
+    const bool is_long = effort != CompileEffort::kCached;
+    const CompileEffort next = is_long ? CompileEffort::kFull : CompileEffort::kQuick;
+    const bool queued = job.state->pool->submit(
+        is_long ? WorkPool::Special::kLongCompiling : WorkPool::Special::kCompiling, job.stop,
+        [parsed, next](const YieldPoint& point) {
+          run_job(parsed->job, point,
+                  [&](Job&, const YieldPoint&) { constrain_and_start(parsed, next, point); });
+        });
+    if (queued) return;
+    return reply(job.writer,
+                 error_response(503, "Too many constraints wait to be compiled; try again later."));
+  }
+  start_generation(job, std::move(*parsed->spec));
+}
+
 HttpHandler generating(const State& state, Parse parse) {
-  return on_pool(state, [parse](Job& job, const YieldPoint& yield_point) {
-    const auto body = read_body(job.request, yield_point);
-    if (!body.ok()) return reply(job.writer, error_response(body.failure()));
-    const ApiState& s = *job.state;
-    auto spec = parse(*body, s.engine, s.options, job.request.id, yield_point);
-    if (!spec.ok()) return reply(job.writer, error_response(spec.failure()));
-    if (!job.request.client.empty()) spec->client = job.request.client;
-    spec->cache_salt = combined_salt(job.request, spec->cache_salt);
-    job.request.body_charge.reset();
-    std::make_shared<GenerationResponse>(s.engine, std::move(spec).value(), job.writer, s.settings,
-                                         job.client)
-        ->start();
+  return on_pool(state, [parse](const std::shared_ptr<Job>& job, const YieldPoint& yield_point) {
+    auto body = read_body(job->request, yield_point);
+    if (!body.ok()) return reply(job->writer, error_response(body.failure()));
+    const auto parsed = std::make_shared<ParsedJob>(ParsedJob{job, std::move(*body), std::nullopt});
+    const ApiState& s = *job->state;
+    auto spec = parse(parsed->body, s.engine, s.options, job->request.id, yield_point);
+    if (!spec.ok()) return reply(job->writer, error_response(spec.failure()));
+    parsed->spec = std::move(spec).value();
+    constrain_and_start(parsed, CompileEffort::kCached, yield_point);
   });
 }
 

@@ -194,10 +194,13 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
     const bool cut = p.ids.size() != given;
     if (spec.echo && engine.has_tokenizer() && (p.text.empty() || cut)) p.text = engine.decode(p.ids, false);
   }
-  if (constraint) {
-    if (const Status s = constrain_answer(spec, engine, *constraint); !s.ok()) return s.failure();
-  }
-  if (const Status s = limit_reasoning(spec, engine, options.formats); !s.ok()) return s.failure();
+  spec.compile_constraints = [constraint, &engine, &formats = options.formats](
+                                 GenerationSpec& parsed, const CompileOptions& compiling) -> Status {
+    if (constraint) {
+      if (Status s = constrain_answer(parsed, engine, *constraint, compiling); !s.ok()) return s;
+    }
+    return limit_reasoning(parsed, engine, formats, compiling);
+  };
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   return spec;
@@ -206,8 +209,9 @@ Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& e
 Result<GenerationSpec> parse_chat_completion(const Json& given, const ServingEngine& engine,
                                              const ApiOptions& options, const std::string& request_id,
                                              const YieldPoint& yield_point) {
-  const Result<std::optional<Json>> newer = without_old_forms(given);
-  if (!newer.ok()) return newer.failure();
+  Result<std::optional<Json>> converted = without_old_forms(given);
+  if (!converted.ok()) return converted.failure();
+  const auto newer = std::make_shared<const std::optional<Json>>(std::move(*converted));
   const bool old_form = newer->has_value();
   const Json& body = old_form ? **newer : given;
   GenerationSpec spec;
@@ -239,7 +243,7 @@ Result<GenerationSpec> parse_chat_completion(const Json& given, const ServingEng
   if (!fields.ok()) return fields.failure();
 
   if (echo) spec.echoed_message = last_answer(chat->messages);
-  const auto text = render_prompt(engine, std::move(chat).value());
+  auto text = render_prompt(engine, std::move(chat).value());
   if (!text.ok()) return text.failure();
   if (const Status s = check_size(*text, truncation, engine, "messages"); !s.ok()) return s.failure();
   PromptInput prompt;
@@ -256,17 +260,30 @@ Result<GenerationSpec> parse_chat_completion(const Json& given, const ServingEng
     return invalid_argument(cat("n is ", spec.sampling.n, "; the maximum is ", kMaxChoices, "."), "n");
   }
   spec.prompts.push_back(std::move(prompt));
-  if (const Status s =
-          set_output_language(spec, engine, options.formats, constraint, tools, reasoning, *text);
-      !s.ok())
-    return s.failure();
-  if (spec.reading) spec.reading->old_form = old_form;
-  if (const Status s = limit_reasoning(spec, engine, options.formats, *text, reasoning.effort_is_none);
-      !s.ok())
-    return s.failure();
+  spec.compile_constraints = [constraint, tools, reasoning, newer, text = std::move(*text), &engine,
+                              &formats = options.formats](GenerationSpec& parsed,
+                                                          const CompileOptions& compiling) -> Status {
+    Status s = set_output_language(parsed, engine, formats, constraint, tools, reasoning, text, compiling);
+    if (!s.ok()) return s;
+    if (parsed.reading) parsed.reading->old_form = newer->has_value();
+    return limit_reasoning(parsed, engine, formats, compiling, text, reasoning.effort_is_none);
+  };
   set_engine_logprobs(spec);
   if (const Status s = check_prompt_logprobs(spec, engine.model()); !s.ok()) return s.failure();
   return spec;
+}
+
+Status constrain(GenerationSpec& spec, const CompileOptions& options) {
+  if (!spec.compile_constraints) return {};
+  const size_t num_ignored = spec.ignored_params.size();
+  try {
+    if (Status s = spec.compile_constraints(spec, options); !s.ok()) return s;
+  } catch (...) {
+    spec.ignored_params.resize(num_ignored);  // the next call names them again
+    throw;
+  }
+  spec.compile_constraints = nullptr;
+  return {};
 }
 
 }  // namespace quire

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -73,6 +74,9 @@ struct GenerationSpec : RequestLabels {
   std::optional<OutputReading> reading;                 // of chats of a model that has a format
   std::shared_ptr<const std::vector<TokenId>> markers;  // tokens of that format
 
+  // Compiles the constraints of the request: see constrain(). Null once it has.
+  std::function<Status(GenerationSpec&, const CompileOptions&)> compile_constraints;
+
   bool stream = false;
   bool include_usage = false;
   bool continuous_usage = false;
@@ -86,12 +90,16 @@ struct GenerationSpec : RequestLabels {
 };
 
 // `request_id` is used if the body has no request_id. Both tokenize, and throw Cancelled soon after
-// `yield_point` is cancelled.
+// `yield_point` is cancelled. constrain() has to follow; until then, the body, the engine and the options
+// must exist.
 Result<GenerationSpec> parse_completion(const Json& body, const ServingEngine& engine,
                                         const ApiOptions& options, const std::string& request_id,
                                         const YieldPoint& yield_point = {});
 Result<GenerationSpec> parse_chat_completion(const Json& body, const ServingEngine& engine,
                                              const ApiOptions& options, const std::string& request_id,
                                              const YieldPoint& yield_point = {});
+// The last part of parsing. Throws NeedsMoreEffort or Cancelled as the options say; it can then be called
+// again.
+Status constrain(GenerationSpec& spec, const CompileOptions& options = {});
 
 }  // namespace quire

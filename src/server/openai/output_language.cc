@@ -90,14 +90,15 @@ Status choose_format(const std::vector<CallableTool>& tools, bool within_text, c
 }
 
 // The failure of the first schema that is refused, in terms of the request.
-Failure refused_tool(const ServingEngine& engine, const ToolFields& tools, const Failure& otherwise) {
+Failure refused_tool(const ServingEngine& engine, const ToolFields& tools, const Failure& otherwise,
+                     const CompileOptions& compiling) {
   for (size_t i = 0; i < tools.given->size(); ++i) {
     const Json& tool = (*tools.given)[i];
     if (std::ranges::find(*tools.tools, tool) == tools.tools->end()) continue;
     const StructuredOutputs alone{.kind = Kind::kJsonSchema,
                                   .text = schema_of(tool).dump(),
                                   .field = cat("tools[", i, "].function.parameters")};
-    const auto compiled = engine.compile(alone);
+    const auto compiled = engine.compile(alone, compiling);
     if (!compiled.ok()) return {compiled.failure().kind, compiled.failure().message, "tools"};
   }
   return {otherwise.kind, otherwise.message, "tools"};
@@ -110,16 +111,18 @@ void note_ignored(GenerationSpec& spec, const StructuredOutputs& answer, const O
 }
 
 Status compile_language(GenerationSpec& spec, const ServingEngine& engine, StructuredOutputs language,
-                        const std::optional<StructuredOutputs>& answer, const ToolFields& tools) {
+                        const std::optional<StructuredOutputs>& answer, const ToolFields& tools,
+                        const CompileOptions& compiling) {
   // The answer alone first: what is wrong with it is then named by the request's own pointers.
   if (answer) {
-    const auto alone = engine.compile(*answer);
+    const auto alone = engine.compile(*answer, compiling);
     if (!alone.ok()) return alone.failure();
     note_ignored(spec, *answer, **alone);
   }
-  auto compiled = engine.compile(language);
+  auto compiled = engine.compile(language, compiling);
   if (!compiled.ok())
-    return tools.tools == nullptr ? compiled.failure() : refused_tool(engine, tools, compiled.failure());
+    return tools.tools == nullptr ? compiled.failure()
+                                  : refused_tool(engine, tools, compiled.failure(), compiling);
   spec.sampling.structured_outputs = std::move(language);
   spec.constraint = std::move(*compiled);
   return {};
@@ -127,7 +130,7 @@ Status compile_language(GenerationSpec& spec, const ServingEngine& engine, Struc
 
 Status constrain(GenerationSpec& spec, const ServingEngine& engine,
                  const std::optional<StructuredOutputs>& answer, const ToolFields& tools,
-                 const Wanted& wanted, OutputGrammarOptions options) {
+                 const Wanted& wanted, OutputGrammarOptions options, const CompileOptions& compiling) {
   OutputParserOptions& parser = spec.reading->parser;
   StructuredOutputs language{.kind = Kind::kStructuralTag, .field = "tools"};
   options.calls = parser.calls;
@@ -145,14 +148,15 @@ Status constrain(GenerationSpec& spec, const ServingEngine& engine,
     if (Status added = add_answer(*answer, options, language); !added.ok()) return added;
   }
   language.text = output_grammar(options).dump(-1, ' ', false, Json::error_handler_t::replace);
-  return compile_language(spec, engine, std::move(language), answer, tools);
+  return compile_language(spec, engine, std::move(language), answer, tools, compiling);
 }
 
 }  // namespace
 
-Status constrain_answer(GenerationSpec& spec, const ServingEngine& engine, const StructuredOutputs& answer) {
+Status constrain_answer(GenerationSpec& spec, const ServingEngine& engine, const StructuredOutputs& answer,
+                        const CompileOptions& compiling) {
   spec.sampling.structured_outputs = answer;
-  auto compiled = engine.compile(answer);
+  auto compiled = engine.compile(answer, compiling);
   if (!compiled.ok()) return compiled.failure();
   spec.constraint = std::move(*compiled);
   note_ignored(spec, answer, *spec.constraint);
@@ -161,7 +165,8 @@ Status constrain_answer(GenerationSpec& spec, const ServingEngine& engine, const
 
 Status set_output_language(GenerationSpec& spec, const ServingEngine& engine, const DetectedFormat& formats,
                            const std::optional<StructuredOutputs>& answer, const ToolFields& tools,
-                           const ReasoningFields& reasoning, std::string_view prompt) {
+                           const ReasoningFields& reasoning, std::string_view prompt,
+                           const CompileOptions& compiling) {
   const Wanted wanted = what_is_wanted(tools, answer.has_value());
   if (wanted.only_calls && answer) {
     return invalid_argument(
@@ -175,7 +180,7 @@ Status set_output_language(GenerationSpec& spec, const ServingEngine& engine, co
     spec.reading->parser.tools = std::make_shared<const ToolSet>(*tools.tools);
     spec.reading->parser.token_of = marker_finder(engine);
   }
-  if (!spec.reading) return answer ? constrain_answer(spec, engine, *answer) : Status();
+  if (!spec.reading) return answer ? constrain_answer(spec, engine, *answer, compiling) : Status();
   OutputParserOptions& parser = spec.reading->parser;
   OutputGrammarOptions options;
   if (wanted.calls) {
@@ -190,8 +195,8 @@ Status set_output_language(GenerationSpec& spec, const ServingEngine& engine, co
   const bool harmony = parser.calls != nullptr && parser.calls->machine == CallMachine::kHarmony;
   options.reasoning_is_over = reasoning_is_over(parser.reasoning, prompt);
   const bool may_reason = parser.reasoning != nullptr && !options.reasoning_is_over;
-  if (!wanted.calls && !may_reason && !harmony) return constrain_answer(spec, engine, *answer);
-  return constrain(spec, engine, answer, tools, wanted, std::move(options));
+  if (!wanted.calls && !may_reason && !harmony) return constrain_answer(spec, engine, *answer, compiling);
+  return constrain(spec, engine, answer, tools, wanted, std::move(options), compiling);
 }
 
 }  // namespace quire

@@ -10,7 +10,9 @@
 namespace quire {
 
 // Sets spec.constraint to that of the whole output, and names keywords without effect in spec.ignored_params.
-Status constrain_answer(GenerationSpec& spec, const ServingEngine& engine, const StructuredOutputs& answer);
+// This and the next function throw as ServingEngine::compile() does.
+Status constrain_answer(GenerationSpec& spec, const ServingEngine& engine, const StructuredOutputs& answer,
+                        const CompileOptions& compiling);
 
 // Sets spec.reading and spec.constraint. `answer`: the constraint that the request gives; calls are
 // constrained if tool_choice demands one, or a tool is strict, or they may come instead of a constrained
@@ -18,6 +20,7 @@ Status constrain_answer(GenerationSpec& spec, const ServingEngine& engine, const
 // `prompt` is the rendered text.
 Status set_output_language(GenerationSpec& spec, const ServingEngine& engine, const DetectedFormat& formats,
                            const std::optional<StructuredOutputs>& answer, const ToolFields& tools,
-                           const ReasoningFields& reasoning, std::string_view prompt);
+                           const ReasoningFields& reasoning, std::string_view prompt,
+                           const CompileOptions& compiling);
 
 }  // namespace quire

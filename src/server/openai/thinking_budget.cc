@@ -12,7 +12,8 @@
 namespace quire {
 
 Status limit_reasoning(GenerationSpec& spec, const ServingEngine& engine, const DetectedFormat& formats,
-                       std::optional<std::string_view> rendered, bool effort_is_none) {
+                       const CompileOptions& compiling, std::optional<std::string_view> rendered,
+                       bool effort_is_none) {
   int32_t& budget = spec.sampling.thinking_token_budget;
   const FindMarker token_of = marker_finder(engine);
   if (budget < 0 && effort_is_none && !reasoning_end(formats.reasoning, token_of).empty()) budget = 0;
@@ -36,7 +37,7 @@ Status limit_reasoning(GenerationSpec& spec, const ServingEngine& engine, const 
       const bool is_over = reasoning_is_over(reading.reasoning, prompt.ids, decode);
       const auto language = answer_after_reasoning(*spec.sampling.structured_outputs, reading, is_over);
       if (!language.ok()) return language.failure();
-      auto compiled = engine.compile(*language);
+      auto compiled = engine.compile(*language, compiling);
       if (!compiled.ok()) return compiled.failure();
       within = std::move(*compiled);
     }

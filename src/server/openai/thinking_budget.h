@@ -13,6 +13,7 @@ namespace quire {
 // rendered: the prompt of a chat, where it is known as text. effort_is_none: reasoning is not wanted, so that
 // it ends at once where it can, unless the request gives a budget.
 Status limit_reasoning(GenerationSpec& spec, const ServingEngine& engine, const DetectedFormat& formats,
+                       const CompileOptions& compiling,
                        std::optional<std::string_view> rendered = std::nullopt, bool effort_is_none = false);
 
 }  // namespace quire

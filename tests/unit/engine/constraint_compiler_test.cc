@@ -1,6 +1,7 @@
 // The compiler of constraints: cached objects, and refusals that name the field.
 #include "engine/constraint_compiler.h"
 
+#include <stop_token>
 #include <thread>
 
 #include "unit/engine/engine_testing.h"
@@ -9,6 +10,9 @@ namespace quire {
 namespace {
 
 using Kind = StructuredOutputs::Kind;
+
+// Takes a large part of the steps that grammar/limits.h allows, and is refused.
+constexpr const char* kBomb = "([a-z]{1,400}[0-9a-f]{1,400}x?){1,400}";
 
 class ConstraintCompilerTest : public testing::Test {
  protected:
@@ -44,6 +48,44 @@ TEST_F(ConstraintCompilerTest, CompilesOnceForManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   for (const SharedConstraint& result : results) EXPECT_EQ(result, results[0]);
+}
+
+TEST_F(ConstraintCompilerTest, CompilesOnlyAsFarAsTheEffortGoes) {
+  ConstraintCompiler constraints = compiler();
+  const CompileOptions cached{.effort = CompileEffort::kCached};
+  const CompileOptions quick{.effort = CompileEffort::kQuick};
+  EXPECT_THROW((void)constraints.compile(regex("a+"), cached), NeedsMoreEffort);
+  EXPECT_TRUE(constraints.compile(regex("a+"), quick).ok());
+  EXPECT_TRUE(constraints.compile(regex("a+"), cached).ok());
+  EXPECT_THROW((void)constraints.compile(regex(kBomb), quick), NeedsMoreEffort);
+  EXPECT_THROW((void)constraints.compile(regex(kBomb), cached), NeedsMoreEffort);
+  EXPECT_FALSE(constraints.compile(regex(kBomb)).ok());
+  EXPECT_FALSE(constraints.compile(regex(kBomb), cached).ok()) << "refusals are kept, too";
+}
+
+TEST_F(ConstraintCompilerTest, StopsWhenItIsCancelled) {
+  ConstraintCompiler constraints = compiler();
+  std::stop_source stop;
+  stop.request_stop();
+  const CompileOptions cancelled{.yield_point = YieldPoint(stop.get_token())};
+  EXPECT_THROW((void)constraints.compile(regex(kBomb), cancelled), Cancelled);
+  EXPECT_FALSE(constraints.compile(regex(kBomb)).ok()) << "the next caller compiles it";
+}
+
+TEST_F(ConstraintCompilerTest, ACallerThatIsCancelledLeavesTheOthersTheirResult) {
+  ConstraintCompiler constraints = compiler();
+  std::stop_source stop;
+  std::thread first([&] {
+    const CompileOptions options{.yield_point = YieldPoint(stop.get_token())};
+    try {
+      (void)constraints.compile(regex(kBomb), options);
+    } catch (const Cancelled&) {  // unless it was faster
+    }
+  });
+  std::thread second([&] { EXPECT_FALSE(constraints.compile(regex(kBomb)).ok()); });
+  stop.request_stop();
+  first.join();
+  second.join();
 }
 
 TEST_F(ConstraintCompilerTest, DropsTheOldestBeyondTheLimit) {

@@ -57,8 +57,10 @@ class FakeEngine final : public ServingEngine {
   }
   DetectedFormat detect_formats() const override { return formats; }
   Result<std::string> render_chat(ChatRequest request) const override;
-  Result<SharedConstraint> compile(const StructuredOutputs& spec) const override {
+  Result<SharedConstraint> compile(const StructuredOutputs& spec,
+                                   const CompileOptions& options) const override {
     if (!compiles) return invalid_argument("the fake engine compiles nothing", spec.field);
+    if (before_compile) before_compile(spec, options);
     const std::lock_guard lock(mutex_);
     compiled_.push_back(spec);
     return SharedConstraint(std::make_shared<const NoConstraint>());
@@ -124,6 +126,7 @@ class FakeEngine final : public ServingEngine {
   std::map<std::string, TokenId> markers;  // texts of an answer that are tokens of their own
   bool spells_markers = false;             // they come in the tokens of their characters
   bool compiles = false;                   // constraints are accepted
+  std::function<void(const StructuredOutputs&, const CompileOptions&)> before_compile;  // may throw
   mutable std::vector<std::pair<int32_t, OutputParserOptions>> limits;  // arguments of limit_reasoning()
   std::string prompt_end;                                               // of rendered chats
   int max_queued = 1 << 20;

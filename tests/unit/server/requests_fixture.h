@@ -20,12 +20,8 @@ inline void expect_sentence(const Failure& failure, const std::string& field) {
 
 class RequestsTest : public testing::Test {
  protected:
-  Result<GenerationSpec> completion(const std::string& body) {
-    return parse_completion(Json::parse(body), engine, options, "id");
-  }
-  Result<GenerationSpec> chat(const std::string& body) {
-    return parse_chat_completion(Json::parse(body), engine, options, "id");
-  }
+  Result<GenerationSpec> completion(const std::string& body) { return parse(body, parse_completion); }
+  Result<GenerationSpec> chat(const std::string& body) { return parse(body, parse_chat_completion); }
   // A chat of one message with further fields.
   Result<GenerationSpec> chat_with(const std::string& fields) {
     return chat(R"({"messages":[{"role":"user","content":"hi"}])" + (fields.empty() ? "" : "," + fields) +
@@ -34,5 +30,16 @@ class RequestsTest : public testing::Test {
 
   FakeEngine engine;
   ApiOptions options = kOptions;
+
+ private:
+  using Parse = Result<GenerationSpec> (*)(const Json&, const ServingEngine&, const ApiOptions&,
+                                           const std::string&, const YieldPoint&);
+  Result<GenerationSpec> parse(const std::string& text, Parse parse_body) {
+    const Json body = Json::parse(text);
+    auto spec = parse_body(body, engine, options, "id", {});
+    if (!spec.ok()) return spec;
+    if (const Status constrained = constrain(*spec); !constrained.ok()) return constrained.failure();
+    return spec;
+  }
 };
 }  // namespace quire

@@ -37,6 +37,27 @@ TEST(WorkPool, RunsSmallTasksWhileLargeOnesRun) {
   std::stop_source(stop).request_stop();
 }
 
+TEST(WorkPool, HasLanesForCompiling) {
+  using Special = WorkPool::Special;
+  std::atomic<int> num_held{0};
+  std::latch others_done(4);
+  WorkPool pool(kLanes, [] { return false; });
+  const auto hold = [&](const YieldPoint& yield_point) {
+    ++num_held;
+    wait_for(yield_point);
+    --num_held;
+  };
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(pool.submit(Special::kLongCompiling, std::stop_source(), hold));
+  const auto count = [&](const YieldPoint&) { others_done.count_down(); };
+  pool.submit(Special::kCompiling, std::stop_source(), count);
+  pool.submit(Special::kWaiting, std::stop_source(), count);
+  pool.submit(10, std::stop_source(), count);
+  pool.submit(1000, std::stop_source(), count);
+  others_done.wait();
+  pool.close();
+  EXPECT_EQ(num_held.load(), 0);
+}
+
 TEST(WorkPool, CancelsRunningAndWaitingTasks) {
   std::atomic<int> num_cancelled{0};
   {
@@ -99,7 +120,7 @@ TEST(WorkPool, RejectsTasksIfItsQueueIsFull) {
   for (int i = 0; i < 10000 && !refused; ++i) refused = !pool.submit(10, std::stop_source(), task);
   EXPECT_TRUE(refused);
   EXPECT_TRUE(pool.submit(1000, std::stop_source(), task));
-  EXPECT_TRUE(pool.submit_waiting(std::stop_source(), task));
+  EXPECT_TRUE(pool.submit(WorkPool::Special::kWaiting, std::stop_source(), task));
 }
 
 }  // namespace
