@@ -76,6 +76,14 @@ ADAPTERS = {
     "phi-trained-biases": ("phi", dict(r=4, lora_alpha=8, target_modules=["q_proj", "v_proj", "fc1"], bias="lora_only"), "bfloat16"),
     "gpt2-trained-biases": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn", "c_fc"], bias="lora_only", fan_in_fan_out=True), "float32"),
     "gpt_neox-trained-biases": ("gpt_neox", dict(r=4, lora_alpha=8, target_modules=["query_key_value", "dense"], bias="lora_only"), "float32"),
+    # Saved norms: of the hidden states, of queries and keys, with 1 added, with biases; and their trained biases.
+    "llama-saved-norms": ("llama", dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["input_layernorm", "model.norm"]), "float32"),
+    "qwen3-saved-norms": ("qwen3", dict(
+        r=4, lora_alpha=8, target_modules=["o_proj"], modules_to_save=["q_norm", "k_norm", "post_attention_layernorm"]), "bfloat16"),
+    "gemma3-saved-norms": ("gemma3", dict(
+        r=4, lora_alpha=8, target_modules=["v_proj"], modules_to_save=["post_attention_layernorm", "pre_feedforward_layernorm", "k_norm"]), "float32"),
+    "phi-saved-norms": ("phi", dict(r=4, lora_alpha=8, target_modules=["q_proj"], modules_to_save=["input_layernorm", "final_layernorm"]), "float16"),
+    "gpt2-all-biases": ("gpt2", dict(r=4, lora_alpha=8, target_modules=["c_attn"], bias="all", fan_in_fan_out=True), "float32"),
     # Trained tokens, in another order than their numbers.
     "llama-tokens": ("llama", dict(r=4, lora_alpha=8, target_modules=["q_proj"], trainable_token_indices=TOKENS), "float32"),
     "llama-untied-tokens": ("llama-untied", dict(r=4, lora_alpha=8, target_modules=["q_proj"], trainable_token_indices={"embed_tokens": TOKENS}), "bfloat16"),
@@ -162,6 +170,8 @@ def deviation_of(name, shape, config, base):
     scale = config.lora_alpha / config.r
     if name.endswith("bias"):
         return 0.3
+    if "lora_" not in name and len(shape) == 1:
+        return 0.3
     if "lora_" not in name:
         return base.get_input_embeddings().weight.std().item()
     # B A is about half as large as the rows of the embedding.
@@ -179,7 +189,8 @@ def describe(shapes, config, dtype, base):
     described = {}
     for name, shape in shapes.items():
         deviation = deviation_of(name, shape, config, base)
-        described[name] = [DTYPES[getattr(torch, dtype)], list(shape), "normal", 0.0, round(deviation, 4)]
+        norm = len(shape) == 1 and not name.endswith("bias") and not base.config.model_type.startswith("gemma")
+        described[name] = [DTYPES[getattr(torch, dtype)], list(shape), "normal", 1.0 if norm else 0.0, round(deviation, 4)]
     return {"adapter_model.safetensors": golden_weights.collapse(described)}
 
 

@@ -30,7 +30,9 @@ std::string short_text(float value) {
 }
 
 std::string change_text(const AdapterModulesReport& m) {
-  const std::string shape = cat(m.in_features, " to ", m.out_features, " features");
+  // Norms have no inputs of their own.
+  const std::string from = m.in_features > 0 ? cat(m.in_features, " to ") : std::string();
+  const std::string shape = cat(from, m.out_features, " features");
   if (m.change == "replaced") return cat("replaced, ", shape);
   if (m.change == "bias") return cat("trained bias, ", m.out_features, " features");
   if (m.change == "tokens")

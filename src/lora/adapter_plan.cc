@@ -25,11 +25,12 @@ struct ModuleTensors {
 };
 
 std::string_view refusal_of(AdapterModuleKind kind) {
-  constexpr std::array<std::string_view, 8> kTexts = {
+  constexpr std::array<std::string_view, 9> kTexts = {
       "",
       "",
       "its parameters have the adapters, not the module itself",
       "is an embedding, whose adapter has lora_embedding_A and lora_embedding_B",
+      "only linear modules can have an adapter",
       "only linear modules can have an adapter",
       "adapters on grouped projections are not supported yet",
       "adapters on this projection, which is rearranged when the model is loaded, are not supported yet",
@@ -112,6 +113,7 @@ class Planner {
         });
     plan_.saved = saved_.plan(config);
     plan_.biases = saved_.plan_biases();
+    plan_.norms = saved_.plan_norms();
     plan_.tokens = tokens_.plan(config);
     for (const auto& [name, tensors] : modules_) {
       if (!is_complete(name, tensors)) continue;

@@ -42,6 +42,7 @@ struct AdapterPlan {
   std::vector<PlannedMatrix> saved;
   std::vector<PlannedBias> biases;
   std::vector<PlannedTokens> tokens;
+  std::vector<PlannedNorm> norms;
   // Tensors of modules that exist and that quire does not run, by name.
   std::vector<std::string> without_effect;
   std::vector<std::string> warnings;
@@ -49,7 +50,8 @@ struct AdapterPlan {
 
   // Whether nothing changes.
   bool empty() const {
-    return modules.empty() && embeddings.empty() && saved.empty() && biases.empty() && tokens.empty();
+    return modules.empty() && embeddings.empty() && saved.empty() && biases.empty() && tokens.empty() &&
+           norms.empty();
   }
 };
 

@@ -12,10 +12,9 @@ std::optional<PlannedBias> plan_bias(const std::string& name, const TensorInfo& 
   if (targets == nullptr) return planned;
   const AdapterTarget target = find_target(*targets, name);
   if (target.module != nullptr && target.module->kind != AdapterModuleKind::kMatrix) {
-    problems.add(
-        cat(shown(bias.name), ": trained biases of ",
-            target.module->kind == AdapterModuleKind::kVector ? "norms and other vectors" : "this module",
-            " are not supported yet"));
+    problems.add(cat(shown(bias.name), ": trained biases of ",
+                     target.module->kind == AdapterModuleKind::kVector ? "this vector" : "this module",
+                     " are not supported yet"));
     return std::nullopt;
   }
   const AdapterRange* range = find_range(*targets, name, problems);

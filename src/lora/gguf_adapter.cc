@@ -180,6 +180,11 @@ class GgufReader {
 
   void add(const Named& named, const std::string& name) {
     const GgufTensor& tensor = *named.tensor;
+    const bool norm = named.part == Part::kWhole && name.ends_with("norm") && named.suffix == kWeight;
+    // The only norms that the converter does not change are those of linear attention.
+    if (norm && archs_.front()->style == GgufStyle::kNormsPlusOne && !name.ends_with("linear_attn.norm"))
+      return put(cat(name, named.suffix), tensor.shape, tensor.offset, tensor.bytes,
+                 {.type = tensor.type, .plus_one = true});
     if (named.part == Part::kWhole)
       return put(cat(name, named.suffix), tensor.shape, tensor.offset, tensor.bytes, {.type = tensor.type});
     if (name.find(kExpert) != std::string::npos) return add_experts(named, name);
@@ -292,6 +297,7 @@ class GgufReader {
                     .dtype = form.type->dtype.value_or(DType::kF32),
                     .shape = std::move(shape),
                     .offset = offset};
+    if (form.plus_one) info.dtype = DType::kF32;
     info.bytes = bytes / form.type->bytes * static_cast<size_t>(form.type->elements) * dtype_size(info.dtype);
     form.bytes = bytes;
     if (!out_.forms.emplace(name, form).second) return fail(name, "two tensors of the file are for it");

@@ -25,6 +25,7 @@ struct GgufForm {
   // > 1: of each head, which has this many rows, the first half of the rows are the even ones, and the second
   // half the odd ones.
   int64_t pairs_of = 1;
+  bool plus_one = false;  // the weights of a norm with 1 added
 };
 
 // The contents of the header. Plain data.

@@ -13,6 +13,7 @@
 #include "lora/adapter_file.h"
 #include "lora/adapter_plan.h"
 #include "lora/load_biases.h"
+#include "lora/load_norms.h"
 #include "lora/stacked_experts.h"
 #include "lora/tensor_values.h"
 
@@ -130,6 +131,16 @@ AdapterInfo describe(const Examined& found) {
                             .out = saved.weight.shape[0],
                             .dtype = std::string(dtype_name(saved.weight.dtype)),
                             .bias = saved.bias.has_value()});
+  }
+  for (const PlannedNorm& norm : plan.norms) {
+    const TensorInfo& tensor = norm.weight ? *norm.weight : *norm.bias;
+    info.bytes += norm.bytes();
+    info.modules.push_back({.name = norm.name,
+                            .pattern = without_numbers(norm.name),
+                            .change = norm.weight ? "replaced" : "bias",
+                            .out = norm.size(),
+                            .dtype = std::string(dtype_name(tensor.dtype)),
+                            .bias = norm.bias.has_value()});
   }
   for (const PlannedTokens& tokens : plan.tokens) {
     info.bytes += tokens.bytes();
@@ -331,6 +342,8 @@ Result<LoadedAdapter> load_adapter(const AdapterSource& source, const AdapterTar
     for (std::string& tensor : load_saved(plan.saved, base, values, problems, *adapter))
       plan.without_effect.push_back(std::move(tensor));
     for (std::string& tensor : load_biases(plan.biases, base, values, problems, sites))
+      plan.without_effect.push_back(std::move(tensor));
+    for (std::string& tensor : load_norms(plan.norms, base, values, problems, *adapter))
       plan.without_effect.push_back(std::move(tensor));
     adapter->sites.assign(std::make_move_iterator(sites.begin()), std::make_move_iterator(sites.end()));
     for (const PlannedTokens& tokens : plan.tokens) {

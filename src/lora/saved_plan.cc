@@ -40,11 +40,11 @@ bool SavedPlanner::take(const TensorInfo& tensor, const AdapterTensorName& name)
 bool SavedPlanner::is_complete(const std::string& name, const Tensors& tensors) {
   const AdapterTarget target = targets_ == nullptr ? AdapterTarget{} : find_target(*targets_, name);
   if (target.module != nullptr && (target.ranges.empty() || !target.ranges.front().whole)) {
-    fail(tensors.weight->name,
-         target.module->kind == AdapterModuleKind::kVector
-             ? "saved norms and other vectors are not supported yet"
-             : "saved modules (modules_to_save) are supported for token embeddings, output layers and "
-               "classifiers only");
+    fail(tensors.weight->name, target.module->kind == AdapterModuleKind::kVector
+                                   ? "this vector cannot be saved as a module"
+                                   : "saved modules (modules_to_save) are supported for token embeddings, "
+                                     "output layers, classifiers "
+                                     "and norms only");
     return false;
   }
   return true;
@@ -71,7 +71,8 @@ bool SavedPlanner::resolve(PlannedMatrix& matrix) {
 std::vector<PlannedMatrix> SavedPlanner::plan(const PeftConfig& config) {
   std::vector<PlannedMatrix> planned;
   for (const auto& [name, tensors] : modules_) {
-    if (tensors.weight == nullptr || !is_complete(name, tensors)) continue;
+    if (tensors.weight == nullptr || is_norm(name, tensors.weight, targets_) || !is_complete(name, tensors))
+      continue;
     PlannedMatrix matrix{.name = name, .weight = *tensors.weight};
     if (tensors.bias != nullptr) matrix.bias = *tensors.bias;
     matrix.copy = !is_saved_module(matrix.weight) && !is_listed(config.saved_modules, name);
@@ -82,10 +83,20 @@ std::vector<PlannedMatrix> SavedPlanner::plan(const PeftConfig& config) {
   return planned;
 }
 
+std::vector<PlannedNorm> SavedPlanner::plan_norms() {
+  std::vector<PlannedNorm> planned;
+  for (const auto& [name, tensors] : modules_) {
+    if (!is_norm(name, tensors.weight, targets_)) continue;
+    if (auto norm = plan_norm(name, tensors.weight, tensors.bias, targets_, problems_))
+      planned.push_back(*std::move(norm));
+  }
+  return planned;
+}
+
 std::vector<PlannedBias> SavedPlanner::plan_biases() {
   std::vector<PlannedBias> planned;
   for (const auto& [name, tensors] : modules_) {
-    if (tensors.weight != nullptr) continue;
+    if (tensors.weight != nullptr || is_norm(name, nullptr, targets_)) continue;
     if (auto bias = plan_bias(name, *tensors.bias, targets_, problems_)) planned.push_back(*std::move(bias));
   }
   return planned;

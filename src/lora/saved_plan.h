@@ -10,6 +10,7 @@
 
 #include "io/safetensors.h"
 #include "lora/bias_plan.h"
+#include "lora/norm_plan.h"
 #include "lora/peft_config.h"
 #include "lora/problems.h"
 #include "lora/tensor_name.h"
@@ -46,6 +47,8 @@ class SavedPlanner {
   std::vector<PlannedMatrix> plan(const PeftConfig& config);
   // The biases of modules whose weights are not saved.
   std::vector<PlannedBias> plan_biases();
+  // Weights and biases of norms.
+  std::vector<PlannedNorm> plan_norms();
 
  private:
   struct Tensors {

@@ -88,6 +88,9 @@ void TensorValues::read_gguf(const TensorInfo& tensor, const GgufForm& form, DTy
   }
   decoded_.resize(std::max(decoded_.size(), static_cast<size_t>(count)));
   decode_ggml(*form.type, {raw_.data(), form.bytes}, decoded_.data());
+  if (form.plus_one) {
+    for (int64_t i = 0; i < count; ++i) decoded_[static_cast<size_t>(i)] -= 1.0F;
+  }
   check_finite(tensor, dtype, reinterpret_cast<const std::byte*>(decoded_.data()), count);
   put_in_order(decoded_.data(), form, count / columns, columns, reinterpret_cast<float*>(out));
 }

@@ -68,6 +68,16 @@ class TargetVisitor : public ResolvingVisitor {
   void vector(const VectorSpec& spec, Buffer& /*result*/, Buffer* /*bias*/) override {
     mark(spec.fused, AdapterModuleKind::kVector);
   }
+  void norm(const VectorSpec& spec, Norm& result) override {
+    const int32_t site = targets_.num_norms++;
+    const std::vector<StoredParam> stored = vectors(spec.fused);
+    if (spec.fused.size() != 1 || stored.size() != 1 || stored[0].weight.stacked)
+      return mark(spec.fused, AdapterModuleKind::kVector);
+    add_norm(spec.fused[0], site,
+             {.weight = stored[0].weight.name,
+              .bias = stored[0].bias.has_value(),
+              .offset = spec.transform ? result.weight_offset : 0.0F});
+  }
   void scalar(const ParamSpec& spec, float& /*result*/) override {
     mark({&spec, 1}, AdapterModuleKind::kVector);
   }
@@ -174,6 +184,23 @@ class TargetVisitor : public ResolvingVisitor {
     }
   }
 
+  // The norm, under all of its names.
+  void add_norm(const ParamSpec& spec, int32_t site, const WholeModule& whole) {
+    for (const TensorName& row : resolver_.rows()) {
+      if (std::ranges::find(row.params, spec.id) == row.params.end()) continue;
+      const NumberedName name = name_of(row, spec);
+      const bool alone = row.params.size() == 1 && row.row_layout == nullptr && !row.bare;
+      const bool shared = row.module.find(kSharedBlock) != std::string_view::npos;
+      set_kind(name.pattern, alone && !shared ? AdapterModuleKind::kNorm : AdapterModuleKind::kVector);
+      AdapterModule& module = targets_.modules[name.pattern];
+      if (module.kind != AdapterModuleKind::kNorm) continue;
+      const auto same = [&](const AdapterRange& other) { return other.numbers == name.numbers; };
+      if (std::ranges::any_of(module.ranges, same)) continue;
+      module.ranges.push_back(
+          {.numbers = name.numbers, .site = site, .rows = spec.out, .site_rows = spec.out, .whole = whole});
+    }
+  }
+
   // nullopt: the adapter cannot have a matrix of its own instead.
   std::optional<WholeModule> whole_of(std::span<const ParamSpec> stored) const {
     if (stored.size() != 1) return std::nullopt;
@@ -260,9 +287,9 @@ AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolve
   TargetVisitor visitor(resolver, targets);
   describe_model(model, visitor);
   for (auto& [pattern, module] : targets.modules) {
-    const bool can_change = module.kind == AdapterModuleKind::kMatrix ||
-                            module.kind == AdapterModuleKind::kStacked ||
-                            module.kind == AdapterModuleKind::kEmbedding;
+    const bool can_change =
+        module.kind == AdapterModuleKind::kMatrix || module.kind == AdapterModuleKind::kStacked ||
+        module.kind == AdapterModuleKind::kEmbedding || module.kind == AdapterModuleKind::kNorm;
     if (!can_change) module.ranges.clear();
     std::ranges::stable_sort(module.ranges, {}, &AdapterRange::numbers);
   }

@@ -346,6 +346,11 @@ void WeightLoader::matrix(const MatrixSpec& spec, Linear& result) {
   weight_bytes_ += bytes_of(result);
 }
 
+void WeightLoader::norm(const VectorSpec& spec, Norm& result) {
+  result.site = num_norms_++;
+  vector(spec, result.weight, &result.bias);
+}
+
 void WeightLoader::vector(const VectorSpec& spec, Buffer& result, Buffer* bias) {
   const std::vector<StoredParam> params = vectors(spec.fused);
   if (params.empty()) {

@@ -31,6 +31,7 @@ class WeightLoader : public ResolvingVisitor {
 
   void matrix(const MatrixSpec& spec, Linear& result) override;
   void vector(const VectorSpec& spec, Buffer& result, Buffer* bias) override;
+  void norm(const VectorSpec& spec, Norm& result) override;
   void scalar(const ParamSpec& spec, float& result) override;
   void integers(const ParamSpec& spec, int64_t limit, Buffer& result) override;
   void embedding(const ParamSpec& spec, Embedding& result) override;
@@ -96,6 +97,7 @@ class WeightLoader : public ResolvingVisitor {
   const ExpectedTensors& expected_;
   std::optional<DType> layer_dtype_;
   int32_t num_sites_ = 0;  // of adapters, so far (nn/adapter.h)
+  int32_t num_norms_ = 0;  // Norm::site, so far
   int64_t weight_bytes_ = 0;
   int64_t num_parameters_ = 0;
   int64_t bytes_done_ = 0;

@@ -21,6 +21,13 @@ void add(Fingerprint& print, const ReplacedMatrix& matrix) {
   print.add(matrix.content);
 }
 
+void add(Fingerprint& print, const ReplacedNorm& norm) {
+  for (const Buffer* buffer : {&norm.weight, &norm.bias}) {
+    print.add(static_cast<int64_t>(buffer->size()));
+    print.add(std::span(buffer->data(), buffer->size()));
+  }
+}
+
 void add(Fingerprint& print, const TrainedTokens& tokens) {
   print.add(dtype_name(tokens.dtype));
   print.add(tokens.size);
@@ -81,6 +88,7 @@ std::string digest_of(const AdapterWeights& adapter) {
   add_all(print, "table", adapter.tables);
   add_all(print, "input tokens", adapter.input_tokens);
   add_all(print, "output tokens", adapter.output_tokens);
+  add_all(print, "norm", adapter.norms);
   return print.text();
 }
 

@@ -23,7 +23,14 @@ struct ReplacedMatrix {
   std::string content;  // a hash of the values
 };
 
+// Weights and a bias that an adapter has instead of a norm's.
+struct ReplacedNorm {
+  Buffer weight;  // float32 [size]; empty = the model's
+  Buffer bias;    // the same
+};
+
 using MatricesBySite = std::map<int32_t, std::shared_ptr<const ReplacedMatrix>>;
+using NormsBySite = std::map<int32_t, std::shared_ptr<const ReplacedNorm>>;
 using TokensBySite = std::map<int32_t, std::shared_ptr<const TrainedTokens>>;
 
 // The entry of a map by site; null if there is none.
@@ -46,6 +53,8 @@ struct AdapterWeights {
   // Rows of embeddings, and of linear layers, that are replaced.
   TokensBySite input_tokens;
   TokensBySite output_tokens;
+  // By Norm::site: norms are numbered on their own.
+  NormsBySite norms;
 
   const LowRank* at(int32_t site) const {
     const auto index = static_cast<size_t>(site);

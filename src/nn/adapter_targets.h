@@ -30,14 +30,17 @@ struct NumberedName {
 // nullopt: there are more numbers than that, or larger ones than names of layers have.
 std::optional<NumberedName> numbered_name(std::string_view name);
 
-// A module that is a whole site and that an adapter can replace: an embedding, an output layer, a classifier.
+// A module that is a whole site and that an adapter can replace: an embedding, an output layer, a classifier,
+// a norm.
 struct WholeModule {
-  std::string weight;  // the tensor in the checkpoint
-  bool bias = false;   // there is one
-  bool tied = false;   // the site is both the embedding and the output layer
+  std::string weight;   // the tensor in the checkpoint
+  bool bias = false;    // there is one
+  bool tied = false;    // the site is both the embedding and the output layer
+  float offset = 0.0F;  // norms: added to the stored weights
 };
 
-// Rows of a site (nn/adapter.h) that are a matrix [rows, in] of the checkpoint.
+// Rows of a site (nn/adapter.h) that are a matrix [rows, in] of the checkpoint. Norms: in is 0, and `site` is
+// Norm::site.
 struct AdapterRange {
   std::array<int32_t, NumberedName::kMaxNumbers> numbers = {-1, -1, -1, -1};  // in the module's name
   int32_t site = -1;
@@ -57,6 +60,7 @@ enum class AdapterModuleKind : uint8_t {
   kStack,      // a module whose parameters are of that kind
   kEmbedding,  // of tokens; without ranges: of anything else
   kVector,
+  kNorm,  // can be replaced only
   kGrouped,
   kDerived,
   kShared
@@ -86,6 +90,7 @@ struct AdapterTargets {
   std::vector<std::string> own_components;  // first components of names, if others belong to other inputs
                                             // (vision, audio); else empty
   int32_t num_sites = 0;
+  int32_t num_norms = 0;
   // The checkpoint has divided the inputs of linear layers by factors for each channel (AWQ), so that
   // adapters of the original do not fit.
   bool scaled_inputs = false;

@@ -23,7 +23,8 @@ void multiply(const OpRunner& run, const Linear& linear, const TensorView& out, 
   for (const PackedLinear& w : linear.more) piece(w);
 }
 
-TensorView rows_of(const TensorView& view, const MatrixRun& rows) {
+template <typename Weight>
+TensorView rows_of(const TensorView& view, const RowRun<Weight>& rows) {
   return view.data == nullptr ? view : row_slice(view, rows.begin, rows.end);
 }
 
@@ -60,6 +61,18 @@ void add_changes(const OpRunner& run, std::span<const LowRankGroup> changes, con
                  const TensorView& x) {
   if (changes.empty()) return;
   run(ops::AddLowRank{.out = out, .x = x, .groups = changes, .first_row = run.adapters->first_row});
+}
+
+void normalize(const OpRunner& run, const Norm& norm, const Buffer& weights, const Buffer& bias,
+               const TensorView& out, const TensorView& x) {
+  const TensorView weight = vector_view(weights, norm.size);
+  if (norm.kind == NormKind::kRms) {
+    run(ops::RmsNorm{
+        .out = out, .x = x, .weight = weight, .eps = norm.eps, .weight_offset = norm.weight_offset});
+  } else {
+    run(ops::LayerNorm{
+        .out = out, .x = x, .weight = weight, .bias = vector_view(bias, norm.size), .eps = norm.eps});
+  }
 }
 
 }  // namespace
@@ -226,17 +239,18 @@ void apply(const OpRunner& run, const Embedding& embedding, const TensorView& ou
 }
 
 void apply(const OpRunner& run, const Norm& norm, const TensorView& out, const TensorView& x) {
-  const TensorView weight = vector_view(norm.weight, norm.size);
-  if (norm.kind == NormKind::kRms) {
-    run(ops::RmsNorm{
-        .out = out, .x = x, .weight = weight, .eps = norm.eps, .weight_offset = norm.weight_offset});
-  } else {
-    run(ops::LayerNorm{
-        .out = out, .x = x, .weight = weight, .bias = vector_view(norm.bias, norm.size), .eps = norm.eps});
+  const NormRuns runs(run.adapters, &AdapterWeights::norms, norm.site, x.rows());
+  if (!runs.any()) return normalize(run, norm, norm.weight, norm.bias, out, x);
+  for (NormRun rows; runs.next(rows);) {
+    const bool own_weight = rows.own != nullptr && rows.own->weight.size() > 0;
+    const bool own_bias = rows.own != nullptr && rows.own->bias.size() > 0;
+    normalize(run, norm, own_weight ? rows.own->weight : norm.weight, own_bias ? rows.own->bias : norm.bias,
+              rows_of(out, rows), rows_of(x, rows));
   }
 }
 
 void apply_each(const OpRunner& run, const Norm& norm, const TensorView& x) {
+  if (x.row_size() == norm.size) return apply(run, norm, x, x);
   for (int64_t begin = 0; begin < x.row_size(); begin += norm.size) {
     const TensorView head = column_slice(x, begin, begin + norm.size);
     auto* weights = const_cast<float*>(norm.weight.as<float>()) + begin;

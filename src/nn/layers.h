@@ -100,8 +100,10 @@ struct Norm {
   Buffer weight;               // float32 [size], or [heads, size] with QkNorm::kPerHeadWeights
   Buffer bias;                 // float32 [size] or empty; kLayer
   int64_t size = 0;
+  int32_t site = -1;  // its number among the norms that adapters can replace (nn/adapter.h)
 };
-// Normalizes the last dimension of x [rows, size] or [rows, heads, size]. out may be x.
+// Normalizes the last dimension of x [rows, size] or [rows, heads, size], with the weights that the adapters
+// of the rows have instead. out may be x.
 void apply(const OpRunner& run, const Norm& norm, const TensorView& out, const TensorView& x);
 
 // Normalizes x [rows, parts * size] in place, each part with its own row of the weights [parts, size].

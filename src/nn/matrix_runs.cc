@@ -4,26 +4,29 @@
 
 namespace quire {
 
-MatrixRuns::MatrixRuns(const AdapterRows* rows, MatricesBySite AdapterWeights::*matrices, int32_t site,
-                       int64_t num_rows)
-    : rows_(rows), matrices_(matrices), site_(site) {
+template <typename Weight>
+RowRuns<Weight>::RowRuns(const AdapterRows* rows, BySite AdapterWeights::*weights, int32_t site,
+                         int64_t num_rows)
+    : rows_(rows), weights_(weights), site_(site) {
   if (rows == nullptr || site < 0) return;
   check_rows(*rows, num_rows);
-  any_ = std::ranges::any_of(rows->uses, [this](const AdapterUse& use) { return matrix_of(use) != nullptr; });
+  any_ = std::ranges::any_of(rows->uses, [this](const AdapterUse& use) { return weight_of(use) != nullptr; });
 }
 
-const ReplacedMatrix* MatrixRuns::matrix_of(const AdapterUse& use) const {
-  return at_site(use.adapter->*matrices_, site_);
+template <typename Weight>
+const Weight* RowRuns<Weight>::weight_of(const AdapterUse& use) const {
+  return at_site(use.adapter->*weights_, site_);
 }
 
-bool MatrixRuns::next(MatrixRun& run) const {
+template <typename Weight>
+bool RowRuns<Weight>::next(RowRun<Weight>& run) const {
   const int64_t first = rows_->first_row + run.end;
   const int64_t last = rows_->first_row + rows_->num_rows;
   if (first == last) return false;
-  int64_t end = last;  // end of a run with the model's matrix
+  int64_t end = last;  // end of a run with the model's weight
   run = {.begin = run.end, .end = 0, .own = nullptr};
   for (const AdapterUse& use : rows_->uses) {
-    const ReplacedMatrix* own = matrix_of(use);
+    const Weight* own = weight_of(use);
     if (own == nullptr) continue;
     auto row = std::ranges::lower_bound(use.rows, first);
     if (row == use.rows.end()) continue;
@@ -38,5 +41,8 @@ bool MatrixRuns::next(MatrixRun& run) const {
   run.end = end - rows_->first_row;
   return true;
 }
+
+template class RowRuns<ReplacedMatrix>;
+template class RowRuns<ReplacedNorm>;
 
 }  // namespace quire

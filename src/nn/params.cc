@@ -10,7 +10,8 @@ void visit_norm(ParamVisitor& visitor, ParamSpec spec, Norm& norm) {
   VectorSpec vector{.fused = {spec}};
   if (norm.kind == NormKind::kLayer && norm.weight_offset != 0.0F)
     vector.transform = each([offset = norm.weight_offset](float weight) { return weight + offset; });
-  visitor.vector(vector, norm.weight, &norm.bias);
+  if (spec.out == norm.size && spec.pieces == 1) return visitor.norm(vector, norm);
+  visitor.vector(vector, norm.weight, &norm.bias);  // each head has weights of its own
 }
 
 Norm make_norm(const NormSpec& spec, int64_t size) {

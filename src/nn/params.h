@@ -140,6 +140,8 @@ class ParamVisitor {
   virtual void matrix(const MatrixSpec& spec, Linear& result) = 0;
   // float32. bias: null if the parameter has none.
   virtual void vector(const VectorSpec& spec, Buffer& result, Buffer* bias) = 0;
+  // The weights and the bias of a norm.
+  virtual void norm(const VectorSpec& spec, Norm& result) { vector(spec, result.weight, &result.bias); }
   // One number; `result` does not change if the parameter is optional and missing.
   virtual void scalar(const ParamSpec& spec, float& result) = 0;
   // int32 [out, in], each in [0, limit).

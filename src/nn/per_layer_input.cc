@@ -16,6 +16,21 @@ TensorView pieces(const TensorView& x, int64_t size, int64_t step, int64_t first
   return view;
 }
 
+// Normalizes the piece of each layer. With adapters, one layer after another, so that each call has the rows
+// of the step.
+void normalize(const OpRunner& run, const PerLayerInputs& all, const TensorView& inputs,
+               const TensorView& scratch) {
+  if (run.adapters == nullptr) {
+    return apply(run, all.norm, pieces(inputs, all.size, 2 * all.size, all.size),
+                 pieces(scratch, all.size, all.size, 0));
+  }
+  for (int64_t begin = 0; begin < scratch.row_size(); begin += all.size) {
+    const int64_t out = 2 * begin + all.size;
+    apply(run, all.norm, column_slice(inputs, out, out + all.size),
+          column_slice(scratch, begin, begin + all.size));
+  }
+}
+
 }  // namespace
 
 void apply(const OpRunner& run, const PerLayerInputs& all, const TensorView& inputs, const TensorView& hidden,
@@ -24,7 +39,7 @@ void apply(const OpRunner& run, const PerLayerInputs& all, const TensorView& inp
   const TensorView flat = pieces(scratch, all.size, all.size, 0);
   apply(run, all.project, scratch, hidden);
   run(ops::ScaleSoftcap{.x = flat, .scale = all.project_scale});
-  apply(run, all.norm, vectors, flat);
+  normalize(run, all, inputs, scratch);
   apply(run, all.table, scratch, ids);
   run(ops::ScaleSoftcap{.x = flat, .scale = all.table_scale});
   run(ops::Add{.x = vectors, .y = flat});

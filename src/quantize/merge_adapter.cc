@@ -94,11 +94,11 @@ class Merger {
          const TensorResolver& resolver)
       : checkpoint_(checkpoint), tensors_(site_tensors(model, resolver)) {
     if (!adapter.embeddings.empty() || !adapter.matrices.empty() || !adapter.tables.empty() ||
-        !adapter.input_tokens.empty() || !adapter.output_tokens.empty()) {
+        !adapter.input_tokens.empty() || !adapter.output_tokens.empty() || !adapter.norms.empty()) {
       throw Error(
-          "adapters on embeddings, saved modules and trained tokens cannot be merged yet; serve the base "
-          "with "
-          "the adapter");
+          "adapters on embeddings, saved modules, trained tokens and trained biases of norms cannot be "
+          "merged "
+          "yet; serve the base with the adapter");
     }
     std::vector<bool> placed(adapter.sites.size());
     for (const SiteTensor& tensor : tensors_) {

@@ -103,7 +103,7 @@ TEST(AdapterTensors, MustHaveTheShapeOfATrainedBias) {
   EXPECT_THAT(problem("self_attn.q_proj.bias", {4, 1}),
               HasSubstr("the trained bias is [4, 1], expected a vector"));
   EXPECT_THAT(problem("mlp.up_proj.bias", {6}), HasSubstr("is a trained bias, the model's module has none"));
-  EXPECT_THAT(problem("input_layernorm.bias", {4}), HasSubstr("trained biases of norms and other vectors"));
+  EXPECT_THAT(problem("self_attn.sinks.bias", {4}), HasSubstr("trained biases of this vector"));
   AdapterFiles files;
   files.tensors[std::string(kAttention) + "q_proj.bias"] = counting({4});
   files.tensors[std::string(kAttention) + "qkv_proj.bias"] = counting({8});

@@ -334,6 +334,17 @@ TEST(GgufAdapter, MustBeForTheArchitectureOfTheModel) {
   EXPECT_THAT(refusal(gpt2), HasSubstr("exchanges A and B"));
 }
 
+TEST(GgufAdapter, MayHaveNorms) {
+  GgufAdapterFile file;
+  file.add("blk.0.attn_norm.weight", {4}, 5);
+  EXPECT_EQ(at_site(load(file).adapter->norms, 0)->weight.as<float>()[0], 5.0F);
+  AdapterTargets gemma = llama();
+  gemma.model_type = "gemma";
+  GgufAdapterFile plus_one("gemma");
+  plus_one.add("blk.0.attn_norm.weight", {4}, 5);
+  EXPECT_EQ(at_site(load(plus_one, gemma).adapter->norms, 0)->weight.as<float>()[0], 4.0F);
+}
+
 TEST(GgufAdapter, MustBeInTheFormOfTheModelsFile) {
   AdapterTargets targets = llama();
   targets.converted = {".mlp."};

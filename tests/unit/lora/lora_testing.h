@@ -159,7 +159,18 @@ inline AdapterTargets small_model() {
   }
   out.modules["position_embeddings"].kind = AdapterModuleKind::kEmbedding;
   out.modules["layers.{}.self_attn.kv_b_proj"].kind = AdapterModuleKind::kDerived;
-  out.modules["layers.{}.input_layernorm"].kind = AdapterModuleKind::kVector;
+  out.modules["layers.{}.self_attn.sinks"].kind = AdapterModuleKind::kVector;
+  // One with weights only, one with a bias and weights that are stored without 1.
+  const auto norm = [&](const std::string& name, WholeModule replaced) {
+    replaced.weight = "model." + name + ".weight";
+    const NumberedName numbered = *numbered_name(name);
+    AdapterModule& module = out.modules[numbered.pattern];
+    module.kind = AdapterModuleKind::kNorm;
+    module.ranges.push_back(
+        {.numbers = numbered.numbers, .site = out.num_norms++, .rows = 4, .site_rows = 4, .whole = replaced});
+  };
+  norm("layers.0.input_layernorm", {});
+  norm("norm", {.bias = true, .offset = 1.0F});
   out.unused = {"layers.{}.self_attn.unused_proj", "mtp.*"};
   out.own_components = {"layers", "lm_head", "embed_tokens"};
   return out;

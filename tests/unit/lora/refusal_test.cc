@@ -314,7 +314,7 @@ TEST(AdapterTensors, MustHaveASupportedForm) {
       {"model.position_embeddings.weight", "saved modules (modules_to_save) are supported for"},
       {"model.layers.0.self_attn.o_proj.weight", "has no such module"},
       {"model.layers.0.self_attn.q_proj.weight", "saved modules (modules_to_save) are supported for"},
-      {"model.layers.0.input_layernorm.weight", "saved norms and other vectors"},
+      {"model.layers.0.self_attn.sinks.weight", "this vector cannot be saved"},
       {"model.embed_tokens.token_adapter.trainable_tokens_delta", "trainable_token_indices lists 0 tokens"},
       {"lm_head.modules_to_save.weight", "the saved weight is [2, 4], this model needs [10, 4]"},
       {"lm_head.weight", "the saved weight is [2, 4], this model needs [10, 4]"},

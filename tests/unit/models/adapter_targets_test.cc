@@ -174,12 +174,22 @@ TEST(AdapterTargets, HaveNoPlacesForDerivedMatricesAndVectors) {
   const AdapterTargets targets = load("deepseek_v3").targets;
   for (const auto& [name, kind] :
        {std::pair("model.layers.0.self_attn.kv_b_proj", AdapterModuleKind::kDerived),
-        std::pair("model.layers.0.input_layernorm", AdapterModuleKind::kVector)}) {
+        std::pair("model.layers.0.self_attn.kv_a_layernorm", AdapterModuleKind::kVector)}) {
     const AdapterTarget target = find_target(targets, name);
     ASSERT_NE(target.module, nullptr) << name;
     EXPECT_EQ(target.module->kind, kind) << name;
     EXPECT_THAT(target.ranges, IsEmpty()) << name;
   }
+}
+
+TEST(AdapterTargets, CanReplaceNorms) {
+  const Loaded loaded = load("gemma3");
+  const ModelSpec spec = read_spec(*loaded.checkpoint, Runner::kAuto);
+  const AdapterTarget target = find_target(loaded.targets, "model.layers.1.input_layernorm");
+  ASSERT_EQ(target.ranges.size(), 1U);
+  EXPECT_EQ(target.module->kind, AdapterModuleKind::kNorm);
+  EXPECT_EQ(target.ranges[0].whole->weight, "model.layers.1.input_layernorm.weight");
+  EXPECT_EQ(target.ranges[0].rows, spec.hidden_size);
 }
 
 TEST(AdapterTargets, RefuseBlocksThatLayersShare) {

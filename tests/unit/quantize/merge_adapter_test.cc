@@ -62,10 +62,11 @@ MergeResult merge(const fs::path& base, const fs::path& adapter, const fs::path&
   return merge_adapter(*checkpoint, adapter, "", {.output = out}, pool);
 }
 
-// Adapters that cannot be merged: llama has no biases, and the others change embeddings or whole modules.
+// Adapters that cannot be merged: llama has no biases, and the others change embeddings, norms or whole
+// modules.
 bool is_refused(const std::string& name) {
-  constexpr std::array<std::string_view, 5> kParts = {"-embedding", "-saved", "-tokens", "-copied",
-                                                      "-bias-of-b"};
+  constexpr std::array<std::string_view, 6> kParts = {"-embedding", "-saved",     "-tokens",
+                                                      "-copied",    "-bias-of-b", "gpt2-all-biases"};
   return std::ranges::any_of(kParts, [&](std::string_view part) { return name.find(part) != name.npos; });
 }
 std::vector<std::string> golden_adapters(bool refused) {
