@@ -61,6 +61,11 @@ std::shared_ptr<const ReplacedMatrix> make_matrix(const PlannedMatrix& planned, 
   for (const Buffer* part : {&weight, &bias})
     content.add(std::span<const std::byte>(part->data(), part->size()));
   out->content = content.text();
+  if (base.keeps_values) {
+    out->values.resize(static_cast<size_t>(n * k));
+    decode_f32(dtype, weight.data(), out->values.data(), n * k);
+    out->bias.assign(bias.as<float>(), bias.as<float>() + bias.size() / sizeof(float));
+  }
   if (base.ops != nullptr) {
     const std::array<TensorView, 1> parts = {make_view(weight.data(), dtype, Shape{n, k})};
     out->weight = base.ops->pack_linear({}, parts, {.dtype = base.dtype.value_or(dtype)});

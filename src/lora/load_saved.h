@@ -28,6 +28,7 @@ struct AdapterBase {
   std::mutex* reading = nullptr;  // locked while the checkpoint is read; null = there is one thread
   // The biases of these sites [rows of the site], without those that have none.
   std::function<std::map<int32_t, std::vector<float>>(std::span<const int32_t> sites)> biases = nullptr;
+  bool keeps_values = false;  // fills ReplacedMatrix::values and bias, to merge the adapter
 };
 
 // Fills AdapterWeights::matrices and tables. Matrices that are equal to the base's are removed from `planned`

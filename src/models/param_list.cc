@@ -17,6 +17,11 @@ class ParamLister : public ResolvingVisitor {
   void vector(const VectorSpec& spec, Buffer& /*result*/, Buffer* /*bias*/) override {
     add(ParamKind::kVector, spec.fused, vectors(spec.fused));
   }
+  void norm(const VectorSpec& spec, Norm& result) override {
+    ListedParam& own = add(ParamKind::kVector, spec.fused, vectors(spec.fused));
+    own.norm = num_norms_++;
+    own.offset = spec.transform ? result.weight_offset : 0.0F;
+  }
   void scalar(const ParamSpec& spec, float& /*result*/) override {
     add(ParamKind::kScalar, {spec}, vectors({&spec, 1}));
   }
@@ -45,6 +50,7 @@ class ParamLister : public ResolvingVisitor {
   }
 
   std::vector<ListedParam> all_;
+  int32_t num_norms_ = 0;
 };
 
 }  // namespace

@@ -45,6 +45,8 @@ struct ListedParam {
   std::vector<DerivedMatrix> matrices = {};   // kDerivedMatrices, also for the next one
   bool float32 = false;                       // DerivedSpec::float32
   int64_t count = 0;                          // kDerivedTable: elements
+  int32_t norm = -1;                          // kVector: Norm::site
+  float offset = 0.0F;                        // number that is added to the stored weights of a norm
 };
 
 // Uses only the names and shapes of the checkpoint. Throws Error as describe_model() does.

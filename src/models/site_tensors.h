@@ -23,8 +23,18 @@ struct SiteTensor {
   std::string own_name;
 };
 
-// The matrices of all sites but those of embeddings and of derived weights, by site. Numbers the sites as
-// adapter_targets() does for the same model. Throws Error as describe_model() does.
+// The matrices of all sites but those of derived weights, by site. Numbers the sites as adapter_targets()
+// does for the same model. Throws Error as describe_model() does.
 std::vector<SiteTensor> site_tensors(const ModelToDescribe& model, const TensorResolver& resolver);
+
+// The tensors of a norm that an adapter can replace.
+struct NormTensor {
+  int32_t norm = -1;  // Norm::site
+  StoredTensor weight;
+  std::optional<StoredTensor> bias;
+  float offset = 0.0F;  // added to the stored weights when they are loaded
+};
+// By norm.
+std::vector<NormTensor> norm_tensors(const ModelToDescribe& model, const TensorResolver& resolver);
 
 }  // namespace quire

@@ -21,6 +21,9 @@ namespace quire {
 struct ReplacedMatrix {
   PackedLinear weight;  // without data if the adapter was loaded without an op table
   std::string content;  // a hash of the values
+  // Only of an adapter that is loaded to be merged, instead of `weight`.
+  std::vector<float> values;  // [n, k]
+  std::vector<float> bias;    // [n] or empty
 };
 
 // Weights and a bias that an adapter has instead of a norm's.

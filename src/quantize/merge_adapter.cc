@@ -1,11 +1,13 @@
 #include "quantize/merge_adapter.h"
 
-#include <algorithm>
-#include <atomic>
-#include <cmath>
 #include <cstring>
+#include <functional>
 #include <map>
+#include <set>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/strings.h"
@@ -16,97 +18,29 @@
 #include "models/base_biases.h"
 #include "models/pooling_files.h"
 #include "models/site_tensors.h"
-#include "models/stored_values.h"
 #include "nn/adapter.h"
 #include "quant/codec.h"
+#include "quantize/edited_tensor.h"
 #include "quantize/low_rank_rows.h"
 
 namespace quire {
 namespace {
 
-// The change of a site to one tensor of the checkpoint.
-struct Edit {
-  const SiteTensor* at;
-  const LowRankRows* rows;
-  bool bias;  // the tensor is the site's bias
-};
+using Edit = std::function<void(EditedTensor&)>;
 
-// A tensor of the checkpoint while it is changed.
-struct EditedTensor {
-  const std::string& name;
-  DType dtype;
-  Buffer bytes;
-
-  // Adds the edit to a matrix [out, in], or [in, out] if it is transposed.
-  void add_to_matrix(ThreadPool& pool, const Edit& edit) {
-    const StoredTensor& tensor = edit.at->weight;
-    const int64_t rows = out_features(tensor);
-    const int64_t columns = elements(tensor) / rows;
-    const std::vector<int64_t> order = stored_rows(tensor, rows);
-    const int64_t begin = tensor.stacked ? edit.at->part * elements(tensor) : 0;
-    const int64_t row_step = tensor.transposed ? 1 : columns;
-    const int64_t column_step = tensor.transposed ? rows : 1;
-    std::atomic<int64_t> too_large = -1;
-    constexpr int64_t kRowsOfARange = 16;
-    pool.parallel_for(rows, kRowsOfARange, [&](int64_t first, int64_t end, int) {
-      std::vector<float> w(static_cast<size_t>(columns));
-      std::vector<float> sum(w.size());
-      for (int64_t row = first; row < end; ++row) {
-        const int64_t site_row = edit.at->out_begin + row;
-        if (!edit.rows->changes(site_row, site_row + 1)) continue;
-        const int64_t at = begin + order[static_cast<size_t>(row)] * row_step;
-        load_strided_f32(dtype, bytes.data(), at, column_step, columns, w.data());
-        edit.rows->add_to(site_row, w, sum);
-        for (int64_t k = 0; k < columns; ++k) {
-          const int64_t element = at + k * column_step;
-          store_f32(dtype, bytes.data(), element, w[static_cast<size_t>(k)]);
-          if (!std::isfinite(load_f32(dtype, bytes.data(), element))) too_large = row;
-        }
-      }
-    });
-    if (too_large >= 0) refuse(too_large);
-  }
-
-  void add_to_bias(const Edit& edit) {
-    const StoredTensor& tensor = *edit.at->bias;
-    const int64_t count = elements(tensor);
-    const std::vector<int64_t> order = stored_rows(tensor, count);
-    const int64_t begin = tensor.stacked ? edit.at->part * count : 0;
-    for (int64_t row = 0; row < count; ++row) {
-      const int64_t at = begin + order[static_cast<size_t>(row)];
-      const float sum = load_f32(dtype, bytes.data(), at) + edit.rows->bias(edit.at->out_begin + row);
-      store_f32(dtype, bytes.data(), at, sum);
-      if (!std::isfinite(load_f32(dtype, bytes.data(), at))) refuse(row);
-    }
-  }
-
-  [[noreturn]] void refuse(int64_t row) const {
-    throw Error(cat(name, ": a sum in row ", row, " is not finite in ", dtype_name(dtype),
-                    "; the base was not "
-                    "merged"));
-  }
-};
-
-// The changes of an adapter, by the tensors that hold the weights.
+// The changes of an adapter, as edits of the tensors that hold the weights. Refers to the adapter.
 class Merger {
  public:
   Merger(const Checkpoint& checkpoint, const AdapterWeights& adapter, const ModelToDescribe& model,
          const TensorResolver& resolver)
-      : checkpoint_(checkpoint), tensors_(site_tensors(model, resolver)) {
-    if (!adapter.embeddings.empty() || !adapter.matrices.empty() || !adapter.tables.empty() ||
-        !adapter.input_tokens.empty() || !adapter.output_tokens.empty() || !adapter.norms.empty()) {
-      throw Error(
-          "adapters on embeddings, saved modules, trained tokens and trained biases of norms cannot be "
-          "merged "
-          "yet; serve the base with the adapter");
-    }
+      : checkpoint_(checkpoint), adapter_(adapter), tensors_(site_tensors(model, resolver)) {
     std::vector<bool> placed(adapter.sites.size());
     for (const SiteTensor& tensor : tensors_) {
-      const LowRank* change = adapter.at(tensor.site);
-      if (change == nullptr) continue;
-      placed[static_cast<size_t>(tensor.site)] = true;
-      const auto rows = rows_.try_emplace(tensor.site, *change).first;
-      add(tensor, rows->second);
+      if (tensor.site < static_cast<int32_t>(placed.size())) placed[static_cast<size_t>(tensor.site)] = true;
+      add_site(tensor);
+    }
+    for (const NormTensor& tensor : norm_tensors(model, resolver)) {
+      if (const ReplacedNorm* norm = at_site(adapter.norms, tensor.norm)) add_norm(tensor, *norm);
     }
     for (size_t site = 0; site < placed.size(); ++site) {
       if (!placed[site] && adapter.sites[site] != nullptr)
@@ -115,7 +49,7 @@ class Merger {
     }
   }
 
-  // Changed tensors by the name that they will have.
+  // Edits by the name that the changed tensor will have, in order.
   const std::map<std::string, std::vector<Edit>, std::less<>>& edits() const { return edits_; }
   // The output embedding that gets a tensor of its own; empty = none.
   const std::string& own_head() const { return own_head_; }
@@ -124,49 +58,123 @@ class Merger {
 
   Buffer merged(ThreadPool& pool, const std::string& name, const std::string& source) const {
     const auto stored = checkpoint_.bytes(source);
-    EditedTensor tensor{name, checkpoint_.find(source)->dtype, Buffer(stored.size())};
-    std::memcpy(tensor.bytes.data(), stored.data(), stored.size());
-    for (const Edit& edit : edits_.find(name)->second) {
-      if (edit.bias) {
-        tensor.add_to_bias(edit);
-      } else {
-        tensor.add_to_matrix(pool, edit);
-      }
-    }
-    return std::move(tensor.bytes);
+    Buffer bytes(stored.size());
+    std::memcpy(bytes.data(), stored.data(), stored.size());
+    EditedTensor tensor(name, checkpoint_.find(source)->dtype, bytes, pool);
+    for (const Edit& edit : edits_.find(name)->second) edit(tensor);
+    return bytes;
   }
 
  private:
-  void add(const SiteTensor& tensor, const LowRankRows& rows) {
+  // Whether the adapter changes a tied matrix as an embedding and as an output layer alike.
+  bool same_in_both(int32_t site) const {
+    const ReplacedMatrix* table = at_site(adapter_.tables, site);
+    const ReplacedMatrix* matrix = at_site(adapter_.matrices, site);
+    const bool same_matrix =
+        table != nullptr && matrix != nullptr ? table->content == matrix->content : table == matrix;
+    return same_matrix && adapter_.at(site) == nullptr && !adapter_.embeddings.contains(site) &&
+           at_site(adapter_.input_tokens, site) == at_site(adapter_.output_tokens, site);
+  }
+
+  void add_site(const SiteTensor& tensor) {
+    const std::string& stored = tensor.weight.name;
+    if (tensor.own_name.empty()) {
+      add_inputs(tensor, stored);
+      return add_outputs(tensor, stored);
+    }
+    // A second copy of the matrix must change with it.
+    const bool same = same_in_both(tensor.site) && checkpoint_.find(tensor.own_name) == nullptr;
+    const bool inputs = add_inputs(tensor, stored);
+    if (same) return;
+    add_outputs(tensor, tensor.own_name);
+    if (!inputs && !edits_.contains(tensor.own_name)) return;
+    own_head_ = tensor.own_name;
+    shared_head_ = stored;
+  }
+
+  // Adds the edits of an embedding. Returns whether there are any.
+  bool add_inputs(const SiteTensor& tensor, const std::string& name) {
+    const ReplacedMatrix* table = at_site(adapter_.tables, tensor.site);
+    const EmbeddingChange* change = nullptr;
+    if (const auto found = adapter_.embeddings.find(tensor.site); found != adapter_.embeddings.end())
+      change = found->second.get();
+    const TrainedTokens* tokens = at_site(adapter_.input_tokens, tensor.site);
+    if (table != nullptr)
+      add(tensor, name, [&tensor, values = values_of(*table, tensor)](EditedTensor& edited) {
+        edited.replace(tensor, values);
+      });
+    if (change != nullptr)
+      add(tensor, name, [&tensor, change](EditedTensor& edited) { edited.add(tensor, *change); });
+    if (tokens != nullptr)
+      add(tensor, name, [&tensor, tokens](EditedTensor& edited) { edited.replace(tensor, *tokens); });
+    return table != nullptr || change != nullptr || tokens != nullptr;
+  }
+
+  // Adds the edits of a linear layer.
+  void add_outputs(const SiteTensor& tensor, const std::string& name) {
+    if (const ReplacedMatrix* matrix = at_site(adapter_.matrices, tensor.site)) {
+      add(tensor, name, [&tensor, values = values_of(*matrix, tensor)](EditedTensor& edited) {
+        edited.replace(tensor, values);
+      });
+      if (!matrix->bias.empty()) {
+        check_has_bias(tensor);
+        add_edit(tensor.bias->name,
+                 [matrix](EditedTensor& edited) { edited.replace_vector(matrix->bias, 0.0F); });
+      }
+    }
+    if (const LowRank* change = adapter_.at(tensor.site)) {
+      const auto rows = rows_.try_emplace(tensor.site, *change).first;
+      add_low_rank(tensor, name, rows->second);
+    }
+    if (const TrainedTokens* tokens = at_site(adapter_.output_tokens, tensor.site))
+      add(tensor, name, [&tensor, tokens](EditedTensor& edited) { edited.replace(tensor, *tokens); });
+  }
+
+  void add_low_rank(const SiteTensor& tensor, const std::string& name, const LowRankRows& rows) {
     const int64_t begin = tensor.out_begin;
     const int64_t end = begin + out_features(tensor.weight);
-    if (rows.changes(begin, end)) {
-      check_float(tensor.weight.name);
-      std::string name = tensor.weight.name;
-      if (!tensor.own_name.empty()) {
-        own_head_ = tensor.own_name;
-        shared_head_ = std::exchange(name, tensor.own_name);
-      }
-      add({&tensor, &rows, false}, name);
-    }
+    // A tensor that several sites use, for example as keys and as values, has one change.
+    if (!changed_.emplace(name, tensor.part).second) return;
+    if (rows.changes(begin, end))
+      add(tensor, name, [&tensor, &rows](EditedTensor& edited) { edited.add(tensor, rows); });
     bool has_bias = false;
     for (int64_t row = begin; row < end; ++row) has_bias = has_bias || rows.bias(row) != 0.0F;
     if (!has_bias) return;
-    if (!tensor.bias) {
-      throw Error(cat(tensor.weight.name,
-                      ": the adapter adds a bias (lora_bias), and the base has none there; serve the base "
-                      "with the adapter"));
-    }
-    check_float(tensor.bias->name);
-    add({&tensor, &rows, true}, tensor.bias->name);
-  }
-  // A tensor that several sites use, for example as keys and as values, has one change.
-  void add(const Edit& edit, const std::string& name) {
-    std::vector<Edit>& edits = edits_[name];
-    const auto same = [&](const Edit& other) { return other.at->part == edit.at->part; };
-    if (std::ranges::none_of(edits, same)) edits.push_back(edit);
+    check_has_bias(tensor);
+    add_edit(tensor.bias->name, [&tensor, &rows](EditedTensor& edited) { edited.add_bias(tensor, rows); });
   }
 
+  void add_norm(const NormTensor& tensor, const ReplacedNorm& norm) {
+    const auto replace = [&](const std::string& name, const Buffer& values, float offset) {
+      if (values.size() == 0) return;
+      add_edit(name, [&values, offset](EditedTensor& edited) {
+        edited.replace_vector({values.as<float>(), values.size() / sizeof(float)}, offset);
+      });
+    };
+    replace(tensor.weight.name, norm.weight, tensor.offset);
+    if (tensor.bias) replace(tensor.bias->name, norm.bias, 0.0F);
+  }
+
+  void add(const SiteTensor& tensor, const std::string& name, Edit edit) {
+    check_float(tensor.weight.name);
+    edits_[name].push_back(std::move(edit));
+  }
+  // A tensor of the same name as in the checkpoint.
+  void add_edit(const std::string& name, Edit edit) {
+    check_float(name);
+    edits_[name].push_back(std::move(edit));
+  }
+
+  static std::span<const float> values_of(const ReplacedMatrix& matrix, const SiteTensor& tensor) {
+    if (static_cast<int64_t>(matrix.values.size()) == elements(tensor.weight)) return matrix.values;
+    throw Error(cat(tensor.weight.name, ": the adapter has been loaded without the values that replace it"));
+  }
+  static void check_has_bias(const SiteTensor& tensor) {
+    if (tensor.bias) return;
+    throw Error(cat(tensor.weight.name,
+                    ": the adapter adds a bias (lora_bias), and the base has none there; serve the base "
+                    "with the adapter"));
+  }
   void check_float(const std::string& name) const {
     const TensorInfo& info = *checkpoint_.find(name);
     if (info.quantized || !is_storage_dtype(info.dtype)) {
@@ -177,8 +185,10 @@ class Merger {
   }
 
   const Checkpoint& checkpoint_;
+  const AdapterWeights& adapter_;
   std::vector<SiteTensor> tensors_;
-  std::map<int32_t, LowRankRows> rows_;  // by site
+  std::map<int32_t, LowRankRows> rows_;                // by site
+  std::set<std::pair<std::string, int64_t>> changed_;  // tensors and their parts with a change of low rank
   std::map<std::string, std::vector<Edit>, std::less<>> edits_;
   std::string own_head_;
   std::string shared_head_;
@@ -256,7 +266,8 @@ MergeResult merge_adapter(Checkpoint& checkpoint, const std::filesystem::path& p
   auto loaded = lora::load_adapter(
       {.name = "", .path = path}, adapter_targets(checkpoint, spec), {.base_name = base_name},
       {.checkpoint = &checkpoint,
-       .biases = [&](std::span<const int32_t> sites) { return read_site_biases(checkpoint, spec, sites); }});
+       .biases = [&](std::span<const int32_t> sites) { return read_site_biases(checkpoint, spec, sites); },
+       .keeps_values = true});
   if (!loaded.ok()) throw Error(loaded.failure().message);
   MergeResult result = merge_weights(checkpoint, *loaded->adapter, options, pool);
   result.modules = static_cast<int64_t>(loaded->info.modules.size());

@@ -43,7 +43,7 @@ MergeResult merge_adapter(Checkpoint& checkpoint, const std::filesystem::path& p
                           const std::string& base_name, const MergeOptions& options, ThreadPool& pool);
 
 // The same for an adapter in memory, whose sites are those of this model. Adapters have the sites of
-// adapter_targets().
+// adapter_targets(), and the values of matrices that are replaced.
 MergeResult merge_weights(Checkpoint& checkpoint, const AdapterWeights& adapter, const MergeOptions& options,
                           ThreadPool& pool);
 
