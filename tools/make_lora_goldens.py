@@ -106,6 +106,12 @@ ADAPTERS = {
     "qwen2_moe-shared-expert": ("qwen2_moe", dict(r=4, lora_alpha=8, target_modules=ATTENTION + [
         "shared_expert.gate_proj", "shared_expert.up_proj", "shared_expert.down_proj", "shared_expert_gate"]), "float32"),
     "deepseek_v3-latent": ("deepseek_v3", dict(r=4, lora_alpha=8, target_modules=["q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "o_proj"]), "float32"),
+    # The projection of latent vectors, alone and with others, with a bias, and of vectors that are scaled.
+    "deepseek_v3-latent-heads": ("deepseek_v3", dict(r=3, lora_alpha=6, target_modules=["kv_b_proj"]), "float32"),
+    "deepseek_v2-all-latent": ("deepseek_v2", dict(
+        r=4, lora_alpha=8, target_modules=["q_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa", "kv_b_proj", "o_proj"]), "bfloat16"),
+    "deepseek_v3-latent-bias-of-b": ("deepseek_v3", dict(r=4, lora_alpha=8, lora_bias=True, target_modules=["kv_b_proj"]), "float32"),
+    "longcat_flash-latent-heads": ("longcat_flash", dict(r=4, lora_alpha=8, target_modules=["kv_b_proj", "q_b_proj"]), "float32"),
     "qwen3_next-linear-attention": ("qwen3_next", dict(r=4, lora_alpha=8, target_modules=[
         "in_proj_qkvz", "in_proj_ba", "out_proj", "q_proj", "k_proj", "v_proj", "o_proj"]), "float32"),
     "mamba2-projections": ("mamba2", dict(r=4, lora_alpha=8, target_modules=["in_proj"]), "float32"),

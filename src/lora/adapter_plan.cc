@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "base/strings.h"
@@ -36,6 +37,12 @@ std::string_view refusal_of(AdapterModuleKind kind) {
       "adapters on this projection, which is rearranged when the model is loaded, are not supported yet",
       "adapters on blocks that several layers share are not supported yet"};
   return kTexts[static_cast<size_t>(kind)];
+}
+
+// As a linear module, or as the matrices of all experts.
+bool can_have_adapter(const AdapterModule& module) {
+  return module.kind == AdapterModuleKind::kMatrix || module.kind == AdapterModuleKind::kStacked ||
+         (module.kind == AdapterModuleKind::kDerived && !module.ranges.empty());
 }
 
 std::string_view refusal_of(TensorRole role) {
@@ -284,8 +291,7 @@ class Planner {
   bool is_target(const std::string& name) {
     if (targets_ == nullptr || modules_.contains(name)) return true;
     const AdapterTarget target = find_target(*targets_, name);
-    const bool has_matrix = target.module != nullptr && (target.module->kind == AdapterModuleKind::kMatrix ||
-                                                         target.module->kind == AdapterModuleKind::kStacked);
+    const bool has_matrix = target.module != nullptr && can_have_adapter(*target.module);
     if (has_matrix && !target.ranges.empty()) return true;
     if (!refused_.insert(name).second) return false;
     if (target.module != nullptr && !has_matrix) {
@@ -318,11 +324,11 @@ class Planner {
   bool resolve(PlannedModule& module) {
     const AdapterTarget target = find_target(*targets_, module.name);
     module.ranges.assign(target.ranges.begin(), target.ranges.end());
-    const AdapterRange& range = module.ranges.front();
     if (module.experts > 0) return resolve_experts(module, *target.module);
     Problems& problems = plan_.problems;
-    const bool a = has_shape(problems, module.name, "lora_A", module.a, {module.rank, range.in});
-    return has_shape(problems, module.name, "lora_B", module.b, {range.rows, module.rank}) && a;
+    const ModuleShape shape = module_shape(target.ranges);
+    const bool a = has_shape(problems, module.name, "lora_A", module.a, {module.rank, shape.in});
+    return has_shape(problems, module.name, "lora_B", module.b, {shape.out, module.rank}) && a;
   }
 
   // The same for a parameter with the matrices of all experts.
@@ -383,6 +389,12 @@ class Planner {
   std::set<std::string> refused_;
 };
 
+// Keys of latent attention are in transposed matrices. A bias of keys adds the same number to all scores of a
+// query, so it has no effect.
+bool has_bias_rows(const AdapterRange& range) {
+  return !range.part || !range.part->transposed;
+}
+
 int64_t element_bytes(const SitePlan& site) {
   return static_cast<int64_t>(dtype_size(site.dtype));
 }
@@ -391,6 +403,18 @@ int64_t element_bytes(const SitePlan& site) {
 
 AdapterPlan plan_adapter(const AdapterFile& file, const AdapterTargets* targets, int64_t max_rank) {
   return Planner(file, targets, max_rank).take();
+}
+
+int64_t SitePlan::bytes() const {
+  const Piece& first = pieces.front();
+  const int64_t all = a_bytes() + b_bytes() + bias_bytes();
+  if (!first.range->part) return all;
+  const bool transposed = first.range->part->transposed;
+  const auto earlier = std::span(first.module->ranges).first(static_cast<size_t>(first.number));
+  const bool shared = std::ranges::any_of(
+      earlier, [&](const AdapterRange& range) { return range.part->transposed == transposed; });
+  if (!shared) return all;
+  return all - (transposed ? b_bytes() : a_bytes());
 }
 
 int64_t SitePlan::a_bytes() const {
@@ -412,8 +436,8 @@ int64_t SitePlan::bias_bytes() const {
 std::vector<SitePlan> plan_sites(const std::vector<PlannedModule>& modules, Problems& problems) {
   std::map<int32_t, std::vector<SitePlan::Piece>> pieces;
   for (const PlannedModule& module : modules) {
-    int64_t expert = 0;
-    for (const AdapterRange& range : module.ranges) pieces[range.site].push_back({&module, &range, expert++});
+    int64_t number = 0;
+    for (const AdapterRange& range : module.ranges) pieces[range.site].push_back({&module, &range, number++});
   }
   std::vector<SitePlan> sites;
   for (auto& [number, own] : pieces) {
@@ -424,7 +448,7 @@ std::vector<SitePlan> plan_sites(const std::vector<PlannedModule>& modules, Prob
     for (const SitePlan::Piece& piece : own) {
       const PlannedModule& module = *piece.module;
       if (module.a.dtype != site.dtype || module.b.dtype != site.dtype) site.dtype = DType::kF32;
-      site.has_bias = site.has_bias || module.bias.has_value();
+      site.has_bias = site.has_bias || (module.bias && has_bias_rows(*piece.range));
       if (last != nullptr && last->range->out_begin + last->range->rows > piece.range->out_begin) {
         problems.add(
             cat(shown(last->module->name), " and ", shown(module.name), ": change the same weights"));

@@ -64,13 +64,16 @@ struct SitePlan {
   struct Piece {
     const PlannedModule* module = nullptr;
     const AdapterRange* range = nullptr;
-    int64_t expert = 0;  // PlannedModule::experts only
+    int64_t number = 0;  // index of the range, which is that of the expert
   };
   int32_t site = -1;
   DType dtype = DType::kF32;  // of A and B in memory: as stored, or float32 if the pieces differ
   bool has_bias = false;
   std::vector<Piece> pieces;
 
+  // Bytes of the site in memory. The A of a module of derived matrices is in memory once for all of its rows,
+  // and once for all transposed ones.
+  int64_t bytes() const;
   int64_t a_bytes() const;
   int64_t b_bytes() const;
   int64_t bias_bytes() const;

@@ -13,6 +13,7 @@
 #include "lora/adapter_file.h"
 #include "lora/adapter_plan.h"
 #include "lora/load_biases.h"
+#include "lora/load_derived.h"
 #include "lora/load_norms.h"
 #include "lora/stacked_experts.h"
 #include "lora/tensor_values.h"
@@ -153,7 +154,7 @@ AdapterInfo describe(const Examined& found) {
   }
   describe_biases(found, info);
   std::ranges::stable_sort(info.modules, {}, &AdapterModuleInfo::name);
-  for (const SitePlan& site : found.sites) info.bytes += site.a_bytes() + site.b_bytes() + site.bias_bytes();
+  for (const SitePlan& site : found.sites) info.bytes += site.bytes();
   info.warnings = plan.warnings;
   info.without_effect = plan.without_effect;
   std::ranges::sort(info.without_effect);
@@ -227,9 +228,10 @@ std::shared_ptr<const TrainedTokens> load_tokens(const PlannedTokens& planned, T
 // Loads the sites of one adapter, one after another.
 class SiteLoader {
  public:
-  explicit SiteLoader(TensorValues& values) : values_(values) {}
+  explicit SiteLoader(TensorValues& values) : values_(values), derived_(values) {}
 
   std::unique_ptr<LowRank> load(const SitePlan& site) {
+    if (site.pieces.front().range->part) return derived_.load(site);
     auto out = std::make_unique<LowRank>();
     out->k = site.pieces.front().range->in;
     out->dtype = site.dtype;
@@ -298,8 +300,8 @@ class SiteLoader {
                  .in = module.in,
                  .out = module.out,
                  .transposed = module.transposed},
-                piece.expert, a, expert_b_.data());
-    if (piece.expert + 1 == module.experts) stacked_.erase(&module);
+                piece.number, a, expert_b_.data());
+    if (piece.number + 1 == module.experts) stacked_.erase(&module);
     return expert_b_.data();
   }
 
@@ -310,6 +312,7 @@ class SiteLoader {
   };
 
   TensorValues& values_;
+  DerivedLoader derived_;
   std::map<const PlannedModule*, Stacked> stacked_;
   std::vector<std::byte> expert_b_;  // memory for the B of one expert, kept from one to the next
 };

@@ -91,8 +91,13 @@ class TargetVisitor : public ResolvingVisitor {
     mark({&spec, 1}, AdapterModuleKind::kEmbedding);
   }
   void derived(const DerivedSpec& spec, std::span<Linear> /*results*/) override {
+    const int32_t site = targets_.num_sites;
     targets_.num_sites += static_cast<int32_t>(spec.matrices.size());
     for (const auto& sources : spec.sources) mark(sources, AdapterModuleKind::kDerived);
+    for (const auto& sources : spec.sources) {
+      const auto adapted = std::ranges::find(sources, spec.adapted, &ParamSpec::id);
+      if (adapted != sources.end()) add_parts(spec, *adapted, site);
+    }
   }
   void derived(const DerivedTable& spec, Buffer& /*result*/) override {
     mark(spec.sources, AdapterModuleKind::kDerived);
@@ -151,6 +156,30 @@ class TargetVisitor : public ResolvingVisitor {
       const auto own = std::find_if(ranges.rbegin(), ranges.rend(),
                                     [&](const AdapterRange& other) { return other.site != site; });
       if (std::none_of(own.base(), ranges.end(), same)) ranges.push_back(std::move(place));
+    }
+  }
+
+  // The parts of derived matrices that a source is in, under all of its names.
+  void add_parts(const DerivedSpec& spec, const ParamSpec& source, int32_t first_site) {
+    for (const TensorName& row : resolver_.rows()) {
+      if (row.params != ParamIds(source.id) || row.row_layout != nullptr) continue;
+      const NumberedName name = name_of(row, source);
+      AdapterModule& module = targets_.modules[name.pattern];
+      if (module.kind != AdapterModuleKind::kDerived) continue;
+      const auto same = [&](const AdapterRange& other) { return other.numbers == name.numbers; };
+      if (std::ranges::any_of(module.ranges, same)) continue;
+      for (size_t i = 0; i < spec.matrices.size(); ++i) {
+        const DerivedMatrix& matrix = spec.matrices[i];
+        if (!matrix.adapted) continue;
+        const SourceRows& part = *matrix.adapted;
+        module.ranges.push_back({.numbers = name.numbers,
+                                 .site = first_site + static_cast<int32_t>(i),
+                                 .out_begin = part.out_begin,
+                                 .rows = part.transposed ? source.in : part.count,
+                                 .in = matrix.in,
+                                 .site_rows = matrix.out,
+                                 .part = part});
+      }
     }
   }
 
@@ -289,7 +318,8 @@ AdapterTargets adapter_targets(const ModelToDescribe& model, const TensorResolve
   for (auto& [pattern, module] : targets.modules) {
     const bool can_change =
         module.kind == AdapterModuleKind::kMatrix || module.kind == AdapterModuleKind::kStacked ||
-        module.kind == AdapterModuleKind::kEmbedding || module.kind == AdapterModuleKind::kNorm;
+        module.kind == AdapterModuleKind::kEmbedding || module.kind == AdapterModuleKind::kNorm ||
+        module.kind == AdapterModuleKind::kDerived;
     if (!can_change) module.ranges.clear();
     std::ranges::stable_sort(module.ranges, {}, &AdapterRange::numbers);
   }

@@ -35,6 +35,7 @@ class ParamLister : public ResolvingVisitor {
     const std::vector<ParamSpec> specs = stored_sources(spec);
     ListedParam& own = add(ParamKind::kDerivedMatrices, specs, sources(specs));
     own.matrices = spec.matrices;
+    own.adapted = spec.adapted;
     own.float32 = spec.float32;
   }
   void derived(const DerivedTable& spec, Buffer& /*result*/) override {

@@ -43,6 +43,7 @@ struct ListedParam {
   ParamPlace place;
   Precision precision = Precision::kDefault;  // kMatrix
   std::vector<DerivedMatrix> matrices = {};   // kDerivedMatrices, also for the next one
+  ParamId adapted = {};                       // DerivedSpec::adapted
   bool float32 = false;                       // DerivedSpec::float32
   int64_t count = 0;                          // kDerivedTable: elements
   int32_t norm = -1;                          // kVector: Norm::site

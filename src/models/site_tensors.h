@@ -8,6 +8,7 @@
 
 #include "models/param_list.h"
 #include "models/tensor_resolver.h"
+#include "nn/source_rows.h"
 
 namespace quire {
 
@@ -21,10 +22,12 @@ struct SiteTensor {
   // Empty, unless the site is an output embedding that is tied, so that `weight` is the input embedding: then
   // the name of the tensor that an untied one has.
   std::string own_name;
+  // If the site is computed from the matrix: the rows of `weight` that change with it.
+  std::optional<SourceRows> source;
 };
 
-// The matrices of all sites but those of derived weights, by site. Numbers the sites as adapter_targets()
-// does for the same model. Throws Error as describe_model() does.
+// The matrices of all sites but those of derived weights that adapters cannot change, by site. Numbers the
+// sites as adapter_targets() does for the same model. Throws Error as describe_model() does.
 std::vector<SiteTensor> site_tensors(const ModelToDescribe& model, const TensorResolver& resolver);
 
 // The tensors of a norm that an adapter can replace.

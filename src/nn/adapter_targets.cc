@@ -58,6 +58,15 @@ std::optional<NumberedName> numbered_name(std::string_view name) {
   return fits ? std::optional(std::move(out)) : std::nullopt;
 }
 
+ModuleShape module_shape(std::span<const AdapterRange> ranges) {
+  const AdapterRange& first = ranges.front();
+  if (!first.part) return {first.rows, first.in};
+  ModuleShape shape{0, first.part->transposed ? first.rows : first.in};
+  for (const AdapterRange& range : ranges)
+    shape.out = std::max(shape.out, range.part->begin + range.part->count);
+  return shape;
+}
+
 AdapterTarget find_target(const AdapterTargets& targets, std::string_view name) {
   AdapterTarget found;
   any_rest(targets, name, [&](std::string_view rest) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "nn/row_layout.h"
+#include "nn/source_rows.h"
 
 namespace quire {
 
@@ -51,9 +52,19 @@ struct AdapterRange {
   int64_t unit = 1;                 // rows that stay together, for example those of a head
   std::optional<RowLayout> layout;  // order of the checkpoint's rows; nullopt = as in the model
   std::optional<WholeModule> whole = std::nullopt;
+  // The rows of the module that the site has, if it is computed from them; nullopt = all.
+  std::optional<SourceRows> part = std::nullopt;
 };
 
-// Kinds of modules. Only matrices and embeddings can have adapters.
+// The matrix [out, in] of a module in the checkpoint.
+struct ModuleShape {
+  int64_t out = 0;
+  int64_t in = 0;
+};
+// ranges: those of one module, not empty.
+ModuleShape module_shape(std::span<const AdapterRange> ranges);
+
+// Kinds of modules. Only matrices, embeddings, and derived modules with ranges can have adapters.
 enum class AdapterModuleKind : uint8_t {
   kMatrix,
   kStacked,    // a parameter with the matrices of all experts
@@ -62,14 +73,14 @@ enum class AdapterModuleKind : uint8_t {
   kVector,
   kNorm,  // can be replaced only
   kGrouped,
-  kDerived,
+  kDerived,  // matrices in memory are computed from it
   kShared
 };
 
 struct AdapterModule {
   AdapterModuleKind kind = AdapterModuleKind::kMatrix;
   // In order of the numbers. kMatrix, kEmbedding: one module may be in several ranges. kStacked: one for each
-  // expert.
+  // expert. kDerived: one for each matrix in memory.
   std::vector<AdapterRange> ranges;
   bool transposed = false;    // kStacked: transformers stores [experts, in, out], not [experts, out, in]
   bool named_weight = false;  // kStacked: it is the parameter "weight" of the module

@@ -209,7 +209,17 @@ bool LinearGroup::apply_changed_grouped(const OpRunner& run, const TensorView& o
 }
 
 void LinearGroup::apply_batched(const OpRunner& run, const TensorView& out, const TensorView& x) const {
-  run(ops::BatchedLinear{.out = out, .x = x, .matrices = pieces_.front().matrices});
+  const Piece& all = pieces_.front();
+  run(ops::BatchedLinear{.out = out, .x = x, .matrices = all.matrices});
+  if (run.adapters == nullptr) return;
+  const PackedLinear& w = *first_matrix(all.matrices);
+  for (size_t i = 0; i < sites_.size(); ++i) {
+    if (sites_[i] < 0) continue;
+    const auto part = static_cast<int64_t>(i);
+    quire::add_changes(run, groups_at(*run.adapters, sites_[i], x.rows()),
+                       column_slice(out, part * w.n, (part + 1) * w.n),
+                       column_slice(x, part * w.k, (part + 1) * w.k));
+  }
 }
 
 void apply(const OpRunner& run, const Embedding& embedding, const TensorView& out,

@@ -53,7 +53,8 @@ class LinearGroup {
   // rows, as apply_changed().
   bool apply_changed_grouped(const OpRunner& run, const TensorView& out, const TensorView& x,
                              const GroupedTerms& terms) const;
-  // out[:, part i] = W_i x[:, part i] (ops::BatchedLinear). All layers must be single matrices of one shape.
+  // out[:, part i] = W_i x[:, part i] (ops::BatchedLinear), and what the adapters of the rows add. All layers
+  // must be single matrices of one shape.
   void apply_batched(const OpRunner& run, const TensorView& out, const TensorView& x) const;
 
  private:

@@ -154,10 +154,19 @@ void Mla::visit_heads(ParamVisitor& visitor) {
   const ParamSpec kv_b = column_parallel(mla::kKvBProj, heads * (nope + value), latent, nope + value);
   const ParamSpec k_b = column_parallel(mla::kKBProj, heads * latent, nope, latent);
   const ParamSpec v_b = column_parallel(mla::kVBProj, heads * value, latent, value);
-  DerivedSpec derived{.label = "latent heads", .sources = {{kv_b}, {k_b, v_b}}};
+  DerivedSpec derived{.label = "latent heads", .sources = {{kv_b}, {k_b, v_b}}, .adapted = mla::kKvBProj};
   for (int64_t h = 0; h < heads; ++h) {
-    derived.matrices.push_back({"absorb." + std::to_string(h), spec.cache_dim(), spec.query_dim()});
-    derived.matrices.push_back({"expand." + std::to_string(h), value, latent});
+    const int64_t first = h * (nope + value);
+    derived.matrices.push_back(
+        {.name = "absorb." + std::to_string(h),
+         .out = spec.cache_dim(),
+         .in = spec.query_dim(),
+         .adapted = SourceRows{
+             .begin = first, .count = nope, .transposed = true, .out_begin = spec.qk_rope_head_dim}});
+    derived.matrices.push_back({.name = "expand." + std::to_string(h),
+                                .out = value,
+                                .in = latent,
+                                .adapted = SourceRows{.begin = first + nope, .count = value}});
   }
   auto stored = std::make_shared<std::optional<LatentHeads>>();  // read only if a matrix has to be made
   derived.compute = [=, own = spec](ParamReader& reader, size_t index, std::span<float> out) {

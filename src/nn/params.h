@@ -20,6 +20,7 @@
 
 #include "nn/layers.h"
 #include "nn/param_id.h"
+#include "nn/source_rows.h"
 #include "ops/op_table.h"
 #include "tensor/tensor.h"
 
@@ -110,12 +111,15 @@ struct DerivedMatrix {
   int64_t out = 0;
   int64_t in = 0;
   bool bias = false;
+  // Rows of the parameter DerivedSpec::adapted; nullopt = adapters cannot change the matrix.
+  std::optional<SourceRows> adapted = std::nullopt;
 };
 struct DerivedSpec {
   std::string_view label;
   // Each entry is one way to store the sources; the first one that the checkpoint has is used.
   std::vector<std::vector<ParamSpec>> sources;
   std::vector<DerivedMatrix> matrices;
+  ParamId adapted = {};    // the source whose adapters change the matrices; empty = none
   bool float32 = false;    // otherwise the type that the first source is stored in
   int64_t parameters = 0;  // number of parameters that the checkpoint's tensors do not count
   std::function<void(ParamReader&, size_t index, std::span<float> out)> compute;  // matrices[index]

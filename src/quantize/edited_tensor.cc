@@ -55,14 +55,37 @@ void EditedTensor::edit_rows(const Layout& layout, int64_t begin, int64_t count,
 }
 
 void EditedTensor::add(const SiteTensor& at, const LowRankRows& change) {
+  if (at.source && at.source->transposed) return add_transposed(at, change);
   const Layout layout = layout_of(at);
-  edit_rows(layout, 0, layout.rows, [&](int64_t row, std::span<float> w) {
-    const int64_t site_row = at.out_begin + row;
+  const int64_t begin = at.source ? at.source->begin : 0;
+  edit_rows(layout, begin, at.source ? at.source->count : layout.rows, [&](int64_t row, std::span<float> w) {
+    const int64_t site_row = at.out_begin + row - begin;
     if (!change.changes(site_row, site_row + 1)) return false;
     std::vector<float> sum(w.size());
     change.add_to(site_row, w, sum);
     return true;
   });
+}
+
+// Row at.out_begin + j of the site is column j of the source's rows.
+void EditedTensor::add_transposed(const SiteTensor& at, const LowRankRows& change) {
+  const Layout layout = layout_of(at);
+  const SourceRows& part = *at.source;
+  std::atomic<int64_t> too_large = -1;
+  pool_.parallel_for(layout.columns, kRowsOfARange, [&](int64_t first, int64_t end, int) {
+    std::vector<float> added(static_cast<size_t>(change.columns()));
+    std::vector<float> sum(added.size());
+    for (int64_t j = first; j < end; ++j) {
+      std::ranges::fill(added, 0.0F);
+      change.add_to(at.out_begin + j, added, sum);
+      for (int64_t i = 0; i < part.count; ++i) {
+        const int64_t element = layout.at(part.begin + i) + j * layout.column_step;
+        const float w = load_f32(dtype_, bytes_.data(), element);
+        if (!store(element, w + added[static_cast<size_t>(i)])) too_large = part.begin + i;
+      }
+    }
+  });
+  if (too_large >= 0) refuse(too_large);
 }
 
 void EditedTensor::add_bias(const SiteTensor& at, const LowRankRows& change) {

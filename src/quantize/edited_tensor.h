@@ -24,7 +24,7 @@ class EditedTensor {
   EditedTensor(const std::string& name, DType dtype, Buffer& bytes, ThreadPool& pool)
       : name_(name), dtype_(dtype), bytes_(bytes), pool_(pool) {}
 
-  // Adds the change of the site to the rows of at.weight.
+  // Adds the change of the site to its rows: those of at.weight, or at.source of them.
   void add(const SiteTensor& at, const LowRankRows& change);
   // Adds the bias of the change to at.bias.
   void add_bias(const SiteTensor& at, const LowRankRows& change);
@@ -54,6 +54,7 @@ class EditedTensor {
   // is unchanged.
   void edit_rows(const Layout& layout, int64_t begin, int64_t count,
                  const std::function<bool(int64_t, std::span<float>)>& edit);
+  void add_transposed(const SiteTensor& at, const LowRankRows& change);
   // Returns false if the value is not finite there.
   bool store(int64_t element, float value);
   [[noreturn]] void refuse(int64_t row) const;

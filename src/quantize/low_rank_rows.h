@@ -15,6 +15,8 @@ class LowRankRows {
  public:
   explicit LowRankRows(const LowRank& change);
 
+  // Columns of the matrix.
+  int64_t columns() const { return change_.k; }
   // Whether it changes one of the rows [begin, end).
   bool changes(int64_t begin, int64_t end) const;
   // w[k] += scale · Σ_j b[row, j] a[j, k]. sum: memory for as many values as a row has.

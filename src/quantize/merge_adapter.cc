@@ -132,9 +132,9 @@ class Merger {
 
   void add_low_rank(const SiteTensor& tensor, const std::string& name, const LowRankRows& rows) {
     const int64_t begin = tensor.out_begin;
-    const int64_t end = begin + out_features(tensor.weight);
+    const int64_t end = begin + rows_of_site(tensor);
     // A tensor that several sites use, for example as keys and as values, has one change.
-    if (!changed_.emplace(name, tensor.part).second) return;
+    if (!tensor.source && !changed_.emplace(name, tensor.part).second) return;
     if (rows.changes(begin, end))
       add(tensor, name, [&tensor, &rows](EditedTensor& edited) { edited.add(tensor, rows); });
     bool has_bias = false;
@@ -165,6 +165,12 @@ class Merger {
     edits_[name].push_back(std::move(edit));
   }
 
+  // The rows of the site that the tensor has.
+  static int64_t rows_of_site(const SiteTensor& tensor) {
+    const int64_t rows = out_features(tensor.weight);
+    if (!tensor.source) return rows;
+    return tensor.source->transposed ? elements(tensor.weight) / rows : tensor.source->count;
+  }
   static std::span<const float> values_of(const ReplacedMatrix& matrix, const SiteTensor& tensor) {
     if (static_cast<int64_t>(matrix.values.size()) == elements(tensor.weight)) return matrix.values;
     throw Error(cat(tensor.weight.name, ": the adapter has been loaded without the values that replace it"));

@@ -71,6 +71,10 @@ std::string problem_of(const AdapterTargets& targets, const std::string& kind, c
   if (module == nullptr) return is_unused(targets, example(name)) ? "" : "is not known";
   const bool stacked = module->kind == AdapterModuleKind::kStacked;
   const bool embedding = module->kind == AdapterModuleKind::kEmbedding;
+  if (module->kind == AdapterModuleKind::kDerived && !pattern && !target.ranges.empty()) {
+    const ModuleShape own = module_shape(target.ranges);
+    return shape == std::vector<int64_t>{own.out, own.in} ? "" : "has another shape";
+  }
   if (module->kind != AdapterModuleKind::kMatrix && !stacked && !embedding) {
     return kind == "linear" && module->kind == AdapterModuleKind::kVector ? "is not a matrix" : "";
   }

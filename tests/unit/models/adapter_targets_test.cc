@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "models/expected_tensors.h"
@@ -170,16 +171,13 @@ TEST(AdapterTargets, DoNotReplaceAnEmbeddingThatScoresAreMadeOf) {
   }
 }
 
-TEST(AdapterTargets, HaveNoPlacesForDerivedMatricesAndVectors) {
+// Latent attention applies the norms of its latents itself.
+TEST(AdapterTargets, HaveNoPlacesForVectors) {
   const AdapterTargets targets = load("deepseek_v3").targets;
-  for (const auto& [name, kind] :
-       {std::pair("model.layers.0.self_attn.kv_b_proj", AdapterModuleKind::kDerived),
-        std::pair("model.layers.0.self_attn.kv_a_layernorm", AdapterModuleKind::kVector)}) {
-    const AdapterTarget target = find_target(targets, name);
-    ASSERT_NE(target.module, nullptr) << name;
-    EXPECT_EQ(target.module->kind, kind) << name;
-    EXPECT_THAT(target.ranges, IsEmpty()) << name;
-  }
+  const AdapterTarget target = find_target(targets, "model.layers.0.self_attn.kv_a_layernorm");
+  ASSERT_NE(target.module, nullptr);
+  EXPECT_EQ(target.module->kind, AdapterModuleKind::kVector);
+  EXPECT_THAT(target.ranges, IsEmpty());
 }
 
 TEST(AdapterTargets, CanReplaceNorms) {
@@ -190,6 +188,25 @@ TEST(AdapterTargets, CanReplaceNorms) {
   EXPECT_EQ(target.module->kind, AdapterModuleKind::kNorm);
   EXPECT_EQ(target.ranges[0].whole->weight, "model.layers.1.input_layernorm.weight");
   EXPECT_EQ(target.ranges[0].rows, spec.hidden_size);
+}
+
+TEST(AdapterTargets, HaveAPlaceForEachHeadOfLatentAttention) {
+  const Loaded loaded = load("deepseek_v3");
+  const AdapterTarget target = find_target(loaded.targets, "model.layers.1.self_attn.kv_b_proj");
+  ASSERT_NE(target.module, nullptr);
+  EXPECT_EQ(target.module->kind, AdapterModuleKind::kDerived);
+  const ModelSpec model = read_spec(*loaded.checkpoint, Runner::kAuto);
+  const auto& spec = std::get<MlaSpec>(model.layers[1].mixer);
+  ASSERT_EQ(target.ranges.size(), 2U * static_cast<size_t>(spec.num_heads));
+  const ModuleShape shape = module_shape(target.ranges);
+  EXPECT_EQ(shape.out, int64_t{spec.num_heads} * (spec.qk_nope_head_dim + spec.v_head_dim));
+  EXPECT_EQ(shape.in, spec.kv_lora_rank);
+  // Keys, then values, of the second head.
+  EXPECT_TRUE(target.ranges[2].part->transposed);
+  EXPECT_EQ(target.ranges[2].part->begin, spec.qk_nope_head_dim + spec.v_head_dim);
+  EXPECT_EQ(target.ranges[2].rows, spec.kv_lora_rank);
+  EXPECT_FALSE(target.ranges[3].part->transposed);
+  EXPECT_EQ(target.ranges[3].part->count, spec.v_head_dim);
 }
 
 TEST(AdapterTargets, RefuseBlocksThatLayersShare) {
