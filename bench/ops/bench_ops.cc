@@ -170,7 +170,7 @@ void register_isa(const CpuIsa& isa) {
     for (const int64_t m : {1, 2, 4, 8, 32})  // output embedding
       add("Linear" + type + "/151936x1024/m" + std::to_string(m), linear, std::cref(table), format, m, 151936,
           1024);
-    for (const int64_t m : {1, 8})
+    for (const int64_t m : {1, 4, 8, 16, 32, 64})
       add("LinearChain" + type + "/m" + std::to_string(m), linear_chain, std::cref(table), format, m);
     add("Pack" + type + "/4096x4096", pack, std::cref(table), format);
   }

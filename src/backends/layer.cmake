@@ -18,6 +18,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
     COMPILE_OPTIONS "${avx512_flags};-mavx512vnni;-mavx512bf16")
   set_source_files_properties(${dir}/cpu/isa/amx_bf16.cc PROPERTIES
     COMPILE_OPTIONS "${avx512_flags};-mavx512vnni;-mavx512bf16;-mamx-tile;-mamx-bf16")
+  set_source_files_properties(${dir}/cpu/isa/amx_int8.cc PROPERTIES
+    COMPILE_OPTIONS "${avx512_flags};-mavx512vnni;-mamx-tile;-mamx-int8")
   # With assertions, functions of the standard library would not be inlined, and the linker could use the
   # copy compiled for AVX-512 in the whole program.
   file(GLOB isa_units ${dir}/cpu/isa/*.cc)

@@ -53,7 +53,8 @@ CpuFeatures detect() {
   found.avx2 = ymm_saved && fma && f16c && bit(b, 5);
   found.avx512 = found.avx2 && zmm_saved && bit(b, 16) && bit(b, 17) && bit(b, 30) && bit(b, 31);
   found.avx512_vnni = found.avx512 && bit(c, 11);
-  const bool amx = bit(d, 22) && bit(d, 24) && (saved & 0x60000U) == 0x60000U;  // tile configuration and data
+  const bool tiles_saved = (saved & 0x60000U) == 0x60000U;                 // configuration and data
+  const bool amx = bit(d, 22) && bit(d, 24) && bit(d, 25) && tiles_saved;  // bfloat16, tiles, int8
   if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0) return found;
   found.avx512_bf16 = found.avx512_vnni && bit(a, 5);
   found.amx_bf16 = found.avx512_bf16 && amx && may_use_tiles();

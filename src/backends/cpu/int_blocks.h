@@ -17,8 +17,10 @@ namespace quire::cpu {
 struct Blocks {
   int64_t rows;
   int64_t count;
+  int64_t block_rows;  // maximum number of rows of a block
 
-  Blocks(int64_t num_rows, int64_t max_rows) : rows(num_rows), count((num_rows + max_rows - 1) / max_rows) {}
+  Blocks(int64_t num_rows, int64_t max_rows)
+      : rows(num_rows), count((num_rows + max_rows - 1) / max_rows), block_rows(max_rows) {}
   int64_t first(int64_t block) const { return rows * block / count; }
   int64_t size(int64_t block) const { return first(block + 1) - first(block); }
 };
@@ -36,15 +38,17 @@ int64_t int_row_bytes(int64_t depth, int64_t num_units, int64_t slices);
 // Sets codes, scales, totals and sums of `in` for `rows` rows in memory at `begin`; the caller has set the
 // other fields.
 void place_activations(int64_t rows, std::byte* begin, IntActivations& in);
-// The same, and quantizes the rows of `in`.
+// The same, and quantizes the rows of `in`. flat: for tile registers (CpuKernels::linear_int_tiles).
 void quantize_activations(const CpuKernels& kernels, const OpContext& ctx, const Blocks& blocks,
-                          std::byte* begin, IntActivations& in);
+                          std::byte* begin, IntActivations& in, bool flat = false);
+// IntActivations::depth of activations for tile registers.
+int64_t flat_depth(int64_t k);
 
 // Calls kernel(blocks, panel, panel_end, thread) for ranges of blocks and panels that cover all of them.
-// element_bytes: size of an activation element.
+// element_bytes: size of an activation element with its slices.
 template <class F>
-void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
-                const ProductSize& size, int64_t element_bytes, F&& kernel) {
+void each_chunk(const OpContext& ctx, const Blocks& blocks, const ProductSize& size, int64_t element_bytes,
+                F&& kernel) {
   // Activations of one chunk of rows; half of a typical L2 cache.
   constexpr int64_t kChunkBytes = int64_t{512} << 10;
   constexpr int64_t kRangesPerThread = 16;
@@ -53,7 +57,7 @@ void each_chunk(const OpContext& ctx, const CpuKernels& kernels, const Blocks& b
   // in L2 while the weights stream past. Chunks become smaller only if the columns alone do not occupy all
   // threads.
   int64_t chunk =
-      std::clamp<int64_t>(kChunkBytes / (size.k * element_bytes * kernels.int_block_rows), 4, kMaxIntBlocks);
+      std::clamp<int64_t>(kChunkBytes / (size.k * element_bytes * blocks.block_rows), 4, kMaxIntBlocks);
   chunk = std::min(chunk, blocks.count);
   while (chunk > 2 && panels * ((blocks.count + chunk - 1) / chunk) < 4 * num_threads(ctx))
     chunk = (chunk + 1) / 2;
@@ -106,9 +110,9 @@ void each_block_of(const Blocks& blocks, const IntBlocks& some, int64_t panel, i
 
 // Calls kernel(block, panel) for all blocks and panels.
 template <class F>
-void each_block(const OpContext& ctx, const CpuKernels& kernels, const Blocks& blocks,
-                const ProductSize& size, int64_t element_bytes, F&& kernel) {
-  each_chunk(ctx, kernels, blocks, size, element_bytes,
+void each_block(const OpContext& ctx, const Blocks& blocks, const ProductSize& size, int64_t element_bytes,
+                F&& kernel) {
+  each_chunk(ctx, blocks, size, element_bytes,
              [&](const IntBlocks& some, int64_t panel, int64_t panel_end, int) {
                each_block_of(blocks, some, panel, panel_end, kernel);
              });

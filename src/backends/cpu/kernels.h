@@ -83,7 +83,8 @@ enum IntKind : int { kInt8Rows, kInt8Groups, kInt4, kInt4ZeroPoints, kInt4TwoLev
 // Rows are grouped into blocks that a kernel multiplies at once. In a block, the elements of all rows are
 // interleaved, and the slices of a row are stored like additional rows. A block of `rows` rows that starts at
 // row `first` begins at codes + first * slices * depth, scales + first * num_units, sums + first * slices *
-// num_units.
+// num_units. For products on tile registers (CpuKernels::linear_int_tiles), a row has its codes one after the
+// other, `depth` apart from those of the next row.
 struct IntActivations {
   const float* x;  // [rows, k]
   int64_t x_stride;
@@ -95,7 +96,7 @@ struct IntActivations {
   int64_t slices;      // per element: 1, kInt16Slices or kFloatSlices
   int32_t zero_point;  // offset of the stored weights; `sums` contains the negated sums of activations times
                        // this offset
-  int8_t* codes;       // [depth / 4][rows][slices][4] per block
+  int8_t* codes;       // [depth / 4][rows][slices][4] per block; for tiles [rows][depth]
   float* scales;       // [num_units][rows] per block
   float* totals;       // [num_units][rows] per block: scales times the joined sums
   int32_t* sums;       // [num_units][rows][slices] per block
@@ -139,6 +140,8 @@ struct IntBlocks {
   int64_t num;  // at most kMaxIntBlocks
 };
 constexpr int64_t kMaxIntBlocks = 32;
+// Maximum number of rows of a block for tile registers.
+constexpr int64_t kIntTileBlock = 32;
 
 // Maximum number of second-level scales per group.
 constexpr int64_t kMaxSecondLevelScales = 8;
@@ -419,6 +422,13 @@ struct CpuKernels {
   void (*pack_int)(const IntPackArgs&);
   // Null: products with int4 weights are as fast.
   void (*fold_group_scales)(const IntFoldArgs&);
+  // Same as linear_int, with the same bits, on the tile registers of AMX: for blocks of at most
+  // kIntTileBlock rows whose activations quantize_flat has written. int_tile_rows: the minimum number of
+  // rows for which they are faster; 0 without tiles. Null: linear_int computes the kind.
+  int64_t int_tile_rows;
+  void (*quantize_flat)(const IntActivations&, int64_t first_row, int64_t rows);
+  void (*linear_int_tiles[kNumIntKinds])(const IntLinearArgs&, const IntBlocks&, int64_t panel,
+                                         int64_t panel_end);
 
   // Products of rows and panels with quantized values that are not integers, indexed by bits per stored
   // value. Terms of a group are added with one fused multiply-add each, from first to last; then groups are
@@ -515,5 +525,7 @@ void fill_quantized_int_vnni(CpuKernels& kernels);
 void fill_avx512_vnni(CpuKernels& kernels);
 void fill_avx512_bf16(CpuKernels& kernels);
 void fill_amx_bf16(CpuKernels& kernels);
+// Integer products; AMX-INT8.
+void fill_amx_int8(CpuKernels& kernels);
 
 }  // namespace quire::cpu

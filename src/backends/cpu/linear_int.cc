@@ -37,7 +37,22 @@ int64_t units_of(const IntLayout& at) {
 
 // Minimum number of rows for which 4-bit weights with second-level scales are converted to 8 bits first. For
 // fewer rows the conversion takes longer than it saves.
-constexpr int64_t kFoldRows = 48;
+int64_t fold_rows(const CpuKernels& kernels) {
+  return kernels.linear_int_tiles[kInt8Groups] != nullptr ? 16 : 48;
+}
+
+// How the activations of `rows` rows are stored and divided.
+struct Form {
+  bool tiles;          // for linear_int_tiles
+  int64_t depth;       // IntActivations::depth
+  int64_t block_rows;  // maximum number of rows of a block
+};
+Form form_of(const CpuKernels& kernels, const IntLayout& at, IntKind kind, int64_t rows) {
+  const bool tiles =
+      kernels.linear_int_tiles[kind] != nullptr && kernels.int_tile_rows > 0 && rows >= kernels.int_tile_rows;
+  if (tiles) return {true, flat_depth(at.k), kIntTileBlock};
+  return {false, at.depth, kernels.int_block_rows};
+}
 
 // The format after that conversion.
 WeightFormat folded_format(WeightFormat format) {
@@ -148,20 +163,21 @@ IntLinearArgs make_args(const CpuKernels& kernels, const KernelTuning& tuning, c
 // 8 bits in memory of the thread and then multiplied; the exact sums stay the same. activations: memory for
 // `rows` rows.
 void multiply_folded(const CpuKernels& kernels, const OpContext& ctx, const IntLayout& at,
-                     const IntLayout& wide, const IntLinearArgs& args, int64_t rows, std::byte* thread_panels,
-                     std::byte* activations) {
+                     const IntLayout& wide, const Form& form, const IntLinearArgs& args, int64_t rows,
+                     std::byte* thread_panels, std::byte* activations) {
   IntLinearArgs shared = args;
   shared.in.unit = wide.unit;
   shared.in.num_units = wide.num_units;
   shared.in.zero_point = kernels.int8_zero;
+  shared.in.depth = form.depth;
   shared.panel_bytes = wide.panel_bytes;
   shared.group_bytes = wide.group_bytes;
   shared.header_bytes = wide.header_bytes;
-  const Blocks blocks(rows, kernels.int_block_rows);
-  quantize_activations(kernels, ctx, blocks, activations, shared.in);
+  const Blocks blocks(rows, form.block_rows);
+  quantize_activations(kernels, ctx, blocks, activations, shared.in, form.tiles);
   const ProductSize size = {
       .m = rows, .n = args.n, .k = at.k, .panel_bytes = at.panel_bytes, .gated = args.gate.apply != nullptr};
-  each_chunk(ctx, kernels, blocks, size, sizeof(int8_t),
+  each_chunk(ctx, blocks, size, sizeof(int8_t),
              [&](const IntBlocks& of, int64_t panel, int64_t panel_end, int thread) {
                std::byte* thread_panel = thread_panels + thread * thread_panel_bytes(wide);
                IntLinearArgs own = shared;
@@ -179,9 +195,13 @@ void multiply_folded(const CpuKernels& kernels, const OpContext& ctx, const IntL
                                             .to_group_bytes = wide.group_bytes});
                  own.weights = thread_panel - panel * wide.panel_bytes;
                  own.next = from + at.panel_bytes;
-                 for (int64_t b = 0; b < of.num; ++b)
-                   kernels.linear_int[kInt8Groups](
-                       own, {blocks.first(of.first + b), blocks.size(of.first + b), b, of.num}, panel);
+                 if (form.tiles) {
+                   kernels.linear_int_tiles[kInt8Groups](own, of, panel, panel + 1);
+                 } else {
+                   each_block_of(blocks, of, panel, panel + 1, [&](const IntBlock& block, int64_t) {
+                     kernels.linear_int[kInt8Groups](own, block, panel);
+                   });
+                 }
                }
              });
 }
@@ -200,32 +220,44 @@ void linear_int(const CpuKernels& kernels, const OpContext& ctx, const ops::Line
   const IntKind kind = kind_of(at);
   const bool float_activations = op.w.format.activations == ActivationFormat::kFloat;
   const int64_t m = op.x.rows();
-  const int64_t row_bytes = int_row_bytes(at.depth, units_of(at), 1);
-  if (kind == kInt4TwoLevel && kernels.fold_group_scales != nullptr && m >= kFoldRows) {
+  if (kind == kInt4TwoLevel && kernels.fold_group_scales != nullptr && m >= fold_rows(kernels)) {
     const IntLayout wide(folded_format(op.w.format), op.w.k);
+    const Form form = form_of(kernels, wide, kInt8Groups, m);
+    const int64_t row_bytes = int_row_bytes(form.depth, units_of(at), 1);
     const int64_t thread_panels = num_threads(ctx) * thread_panel_bytes(wide);
     // Without room for rows after the panels, the 4-bit weights are multiplied directly.
-    if (static_cast<int64_t>(ctx.workspace.size()) > thread_panels + kFoldRows * row_bytes + 64) {
+    if (static_cast<int64_t>(ctx.workspace.size()) > thread_panels + fold_rows(kernels) * row_bytes + 64) {
       const RowRoom room = row_room(ctx.workspace.subspan(static_cast<size_t>(thread_panels)), row_bytes, m);
       std::byte* begin = room.begin - thread_panels;
       for (int64_t first = 0; first < m; first += room.max_rows) {
         const IntLinearArgs args = make_args(kernels, ctx.tuning, at, op, first);
-        multiply_folded(kernels, ctx, at, wide, args, std::min(room.max_rows, m - first), begin, room.begin);
+        multiply_folded(kernels, ctx, at, wide, form, args, std::min(room.max_rows, m - first), begin,
+                        room.begin);
       }
       return;
     }
   }
-  const RowRoom scratch = float_activations ? RowRoom{.max_rows = m} : row_room(ctx.workspace, row_bytes, m);
+  const Form form = form_of(kernels, at, kind, float_activations ? 0 : m);
+  const RowRoom scratch = float_activations
+                              ? RowRoom{.max_rows = m}
+                              : row_room(ctx.workspace, int_row_bytes(form.depth, units_of(at), 1), m);
   for (int64_t first = 0; first < m; first += scratch.max_rows) {
     const int64_t rows = std::min(scratch.max_rows, m - first);
-    const Blocks blocks(rows, kernels.int_block_rows);
+    const Blocks blocks(rows, form.block_rows);
     IntLinearArgs args = make_args(kernels, ctx.tuning, at, op, first);
-    if (!float_activations) quantize_activations(kernels, ctx, blocks, scratch.begin, args.in);
+    args.in.depth = form.depth;
+    if (!float_activations) quantize_activations(kernels, ctx, blocks, scratch.begin, args.in, form.tiles);
     const auto kernel = float_activations ? kernels.linear_int_float[kind] : kernels.linear_int[kind];
     const auto bytes = static_cast<int64_t>(float_activations ? sizeof(float) : sizeof(int8_t));
     const ProductSize size = {
         .m = rows, .n = op.w.n, .k = at.k, .panel_bytes = at.panel_bytes, .gated = op.w.gate.has_value()};
-    each_block(ctx, kernels, blocks, size, bytes,
+    if (form.tiles) {
+      each_chunk(ctx, blocks, size, bytes, [&](const IntBlocks& some, int64_t from, int64_t to, int) {
+        kernels.linear_int_tiles[kind](args, some, from, to);
+      });
+      continue;
+    }
+    each_block(ctx, blocks, size, bytes,
                [&](const IntBlock& block, int64_t panel) { kernel(args, block, panel); });
   }
 }

@@ -120,7 +120,7 @@ void multiply_integers(const CpuKernels& kernels, const OpContext& ctx, const Qu
   const Blocks blocks(rows, kernels.int_block_rows / slices);
   quantize_activations(kernels, ctx, blocks, scratch, own.in);
   const auto kernel = kernels.linear_quantized_int[numbers.table ? 1 : 0][at.bits];
-  each_chunk(ctx, kernels, blocks, size_of(at, args, rows), sizeof(int8_t),
+  each_chunk(ctx, blocks, size_of(at, args, rows), slices,
              [&](const IntBlocks& some, int64_t from, int64_t to, int) { kernel(own, some, from, to); });
 }
 

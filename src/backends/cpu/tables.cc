@@ -41,6 +41,7 @@ CpuKernels make_avx512_bf16() {
 CpuKernels make_amx_bf16() {
   CpuKernels kernels = make_avx512_bf16();
   fill_amx_bf16(kernels);
+  fill_amx_int8(kernels);
   return kernels;
 }
 

@@ -8,6 +8,7 @@
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbf16ps
+#undef _tile_dpbsud
 
 namespace quire::cpu {
 namespace {
@@ -28,7 +29,7 @@ struct Tiles {
       tile[t].row_bytes = bytes[16 + 2 * t] + 256 * bytes[17 + 2 * t];
       tile[t].rows = bytes[48 + t];
       if (tile[t].rows > 16 || tile[t].row_bytes > 64) used_badly = true;
-      zero(t);
+      clear(t);
     }
   }
   // Checks that the tile is configured. On hardware, using an unconfigured tile raises an exception.
@@ -37,13 +38,17 @@ struct Tiles {
     return tile[t];
   }
   void zero(int t) {
+    used(t);
+    clear(t);
+  }
+  void clear(int t) {
     for (auto& row : tile[t].data) {
       for (unsigned char& byte : row) byte = 0;
     }
   }
   void load(int t, const void* from, long stride) {
     Tile& to = used(t);
-    zero(t);
+    clear(t);
     for (int r = 0; r < to.rows; ++r) {
       for (int i = 0; i < to.row_bytes; ++i)
         to.data[r][i] = static_cast<const unsigned char*>(from)[r * stride + i];
@@ -56,11 +61,16 @@ struct Tiles {
         static_cast<unsigned char*>(to)[r * stride + i] = from.data[r][i];
     }
   }
-  // sums [m][n] += a [m][2 k] * b [k][2 n], pair by pair.
-  void add_products(int sums, int a, int b) {
+  // The tile of sums. Checks that the shapes of the operands match.
+  Tile& sums_of(int sums, int a, int b) {
     Tile& c = used(sums);
     if (used(a).rows != c.rows || used(b).row_bytes != c.row_bytes || tile[a].row_bytes != 4 * tile[b].rows)
       used_badly = true;
+    return c;
+  }
+  // sums [m][n] += a [m][2 k] * b [k][2 n], pair by pair.
+  void add_products(int sums, int a, int b) {
+    Tile& c = sums_of(sums, a, b);
     for (int m = 0; m < c.rows; ++m) {
       for (int k = 0; k < tile[b].rows; ++k) {
         for (int n = 0; n < c.row_bytes / 4; ++n) {
@@ -70,6 +80,21 @@ struct Tiles {
           sum += number(a, m, 2 * k + 1) * number(b, k, 2 * n + 1);
           __builtin_memcpy(&c.data[m][4 * n], &sum, 4);
         }
+      }
+    }
+  }
+  // sums [m][n] += a [m][4 k] * b [k][4 n]: signed by unsigned bytes.
+  void add_byte_products(int sums, int a, int b) {
+    Tile& c = sums_of(sums, a, b);
+    for (int m = 0; m < c.rows; ++m) {
+      for (int n = 0; n < c.row_bytes / 4; ++n) {
+        int sum = 0;
+        __builtin_memcpy(&sum, &c.data[m][4 * n], 4);
+        for (int k = 0; k < tile[b].rows; ++k) {
+          for (int i = 0; i < 4; ++i)
+            sum += static_cast<signed char>(tile[a].data[m][4 * k + i]) * tile[b].data[k][4 * n + i];
+        }
+        __builtin_memcpy(&c.data[m][4 * n], &sum, 4);
       }
     }
   }
@@ -89,6 +114,7 @@ thread_local Tiles tiles;
 #define _tile_stored(t, to, stride) tiles.store(t, to, stride)
 #define _tile_zero(t) tiles.zero(t)
 #define _tile_dpbf16ps(sums, a, b) tiles.add_products(sums, a, b)
+#define _tile_dpbsud(sums, a, b) tiles.add_byte_products(sums, a, b)
 
 #include "backends/cpu/kernels/unroll.inc.h"
 
@@ -102,7 +128,13 @@ thread_local Tiles tiles;
 
 #include "backends/cpu/kernels/linear_bf16.inc.h"
 
+#include "backends/cpu/kernels/tiles.inc.h"
+
 #include "backends/cpu/kernels/linear_amx.inc.h"
+
+#include "backends/cpu/kernels/quantize_rows.inc.h"
+
+#include "backends/cpu/kernels/linear_int_tiles.inc.h"
 
 // Sets the outputs to NaN if a tile was misused.
 void linear_or_nan(const LinearArgs& args, int64_t row_begin, int64_t row_end, int64_t panel_begin,
@@ -112,10 +144,21 @@ void linear_or_nan(const LinearArgs& args, int64_t row_begin, int64_t row_end, i
   if (tiles.used_badly) args.out[row_begin * args.out_stride] = __builtin_nanf("");
 }
 
+template <int kKind>
+void linear_int_or_nan(const IntLinearArgs& args, const IntBlocks& blocks, int64_t panel, int64_t panel_end) {
+  tiles.used_badly = false;
+  linear_int_tiles<kKind>(args, blocks, panel, panel_end);
+  if (tiles.used_badly) args.out[0] = __builtin_nanf("");
+}
+
 }  // namespace
 
 void fill_amx_emulated(CpuKernels& kernels) {
   kernels.linear[kStorageBF16] = linear_or_nan;
+  kernels.int_tile_rows = 2;
+  kernels.quantize_flat = quantize_rows<Avx512, true>;
+  kernels.linear_int_tiles[kInt8Rows] = linear_int_or_nan<kInt8Rows>;
+  kernels.linear_int_tiles[kInt8Groups] = linear_int_or_nan<kInt8Groups>;
 }
 
 }  // namespace quire::cpu

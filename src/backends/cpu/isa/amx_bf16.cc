@@ -19,6 +19,8 @@ namespace {
 
 #include "backends/cpu/kernels/linear_bf16.inc.h"
 
+#include "backends/cpu/kernels/tiles.inc.h"
+
 #include "backends/cpu/kernels/linear_amx.inc.h"
 
 }  // namespace

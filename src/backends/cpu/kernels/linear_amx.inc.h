@@ -3,37 +3,8 @@
 // computed independently, so an output does not depend on how rows are divided into tiles. Terms are added in
 // steps of 32 elements along K, in the processor's order of pairs, then pair by pair for the rest.
 
-constexpr int kTileRows = 16;
 // Pairs along K per step: the rows of a tile of weights.
 constexpr int64_t kTilePairs = 16;
-constexpr int64_t kTileRowBytes = 64;
-// Rows in two tiles of activations.
-constexpr int64_t kTileBlock = 2 * kTileRows;
-
-// Memory layout of the operand of LDTILECFG.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-};
-
-// Tiles 0, 1: sums of the first 16 rows. Tiles 2, 3: sums of the other rows. Tiles 4, 5: their activations.
-// Tiles 6, 7: weights of the two halves of a panel's columns.
-inline void configure_tiles(int64_t rows) {
-  TileConfig config;
-  const auto first = static_cast<uint8_t>(rows < kTileRows ? rows : kTileRows);
-  const auto second = static_cast<uint8_t>(rows - first);
-  const uint8_t of_tile[8] = {first, first, second, second, first, second, kTilePairs, kTilePairs};
-  for (int t = 0; t < 8; ++t) {
-    config.rows[t] = of_tile[t];
-    config.row_bytes[t] = of_tile[t] == 0 ? 0 : kTileRowBytes;
-  }
-  // The intrinsic declares only the first bytes of its operand.
-  asm volatile("" ::"r"(&config) : "memory");
-  _tile_loadconfig(&config);
-}
 
 // acc [rows, kPanel] = `steps` steps of x times a panel. Tiles are configured for this number of rows.
 inline void multiply_tiles(const char* x, int64_t x_bytes, const char* weights, int64_t steps, bool two,
@@ -92,7 +63,7 @@ inline void linear_amx(const LinearArgs& args, int64_t row_begin, int64_t row_en
     const auto* weights = static_cast<const uint16_t*>(args.weights) + panel * pairs * 2 * kPanel;
     for (int64_t row = row_begin; row < row_end; row += kTileBlock) {
       const int64_t rows = row_end - row < kTileBlock ? row_end - row : kTileBlock;
-      if (rows != configured) configure_tiles(configured = rows);
+      if (rows != configured) configure_tiles(configured = rows, kTilePairs);
       multiply_tiles(static_cast<const char*>(args.x) + row * x_bytes, x_bytes,
                      reinterpret_cast<const char*>(weights), steps, rows > kTileRows, acc);
       multiply_rest(args, row, rows, weights, steps * kTilePairs, pairs, acc);
@@ -109,7 +80,7 @@ inline double probe_amx_bf16(int64_t rounds, float* sink) {
   alignas(64) float acc[kTileBlock * kPanel];
   alignas(64) const char zeros[kTileRowBytes * kTileRows] = {};
   asm volatile("" ::"r"(zeros) : "memory");
-  configure_tiles(kTileBlock);
+  configure_tiles(kTileBlock, kTilePairs);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);

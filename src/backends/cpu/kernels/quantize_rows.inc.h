@@ -69,8 +69,9 @@ void store_rows(void* p, __m128i v) {
 }
 
 // Stores the quantized values of x[r][0, n) in a block of `rows` rows: element i of row r at codes[i / 4 * 4
-// * rows + 4 * r + i % 4]. Returns the sum of the quantized values of each row.
-template <class V, int kRows>
+// * rows + 4 * r + i % 4]. kFlat: at codes[r * rows + i], and up to 15 values more. Returns the sum of the
+// quantized values of each row.
+template <class V, int kRows, bool kFlat>
 __m128i store_codes(const float* const (&x)[4], int64_t n, const RowScales& by, int64_t rows, int8_t* codes) {
   const __m128i ones = _mm_set1_epi8(1);
   const __m128i pairs = _mm_set1_epi16(1);
@@ -83,10 +84,15 @@ __m128i store_codes(const float* const (&x)[4], int64_t n, const RowScales& by, 
       if (by.inverse[r] == 0.0F) continue;
       row[r] = V::to_i8(V::mul(load_at_most_16<V>(x[r] + i, n - i), V::set1(by.inverse[r])));
     }
+    if constexpr (kFlat) {
+      QUIRE_UNROLL
+      for (int r = 0; r < kRows; ++r)
+        _mm_storeu_si128(reinterpret_cast<__m128i*>(codes + r * rows + i), row[r]);
+    }
     transpose_lanes(row);
     const int64_t count = n - i < 16 ? (n - i + 3) / 4 : 4;
     for (int64_t q = 0; q < count; ++q) {
-      store_rows<kRows>(codes + (i + 4 * q) * rows, row[q]);
+      if constexpr (!kFlat) store_rows<kRows>(codes + (i + 4 * q) * rows, row[q]);
       sums = _mm_add_epi32(sums, _mm_madd_epi16(_mm_maddubs_epi16(ones, row[q]), pairs));
     }
   }
@@ -94,9 +100,11 @@ __m128i store_codes(const float* const (&x)[4], int64_t n, const RowScales& by, 
 }
 
 // Rows [first, first + kRows) of a block.
-template <class V, int kRows>
+template <class V, int kRows, bool kFlat>
 void quantize_some(const IntActivations& a, int64_t block, int64_t rows, int64_t first) {
-  int8_t* codes = a.codes + block * a.depth + 4 * first;
+  // Bytes from one row to the next if kFlat, otherwise rows that are interleaved.
+  const int64_t stride = kFlat ? a.depth : rows;
+  int8_t* codes = a.codes + (kFlat ? (block + first) * a.depth : block * a.depth + 4 * first);
   float* scales = a.scales + block * a.num_units + first;
   float* totals = a.totals + block * a.num_units + first;
   int32_t* sums = a.sums + block * a.num_units + first;
@@ -112,22 +120,25 @@ void quantize_some(const IntActivations& a, int64_t block, int64_t rows, int64_t
       by = row_scales<V, kRows>(x, group_end - begin);
     }
     const int64_t n = a.k - begin < a.unit ? a.k - begin : a.unit;
-    const __m128i sum = _mm_mullo_epi32(store_codes<V, kRows>(x, n, by, rows, codes + begin * rows), zero);
+    const __m128i sum = _mm_mullo_epi32(
+        store_codes<V, kRows, kFlat>(x, n, by, stride, codes + begin * (kFlat ? 1 : rows)), zero);
     store_rows<kRows>(scales + u * rows, _mm_castps_si128(by.scale));
     store_rows<kRows>(totals + u * rows, _mm_castps_si128(_mm_mul_ps(by.scale, _mm_cvtepi32_ps(sum))));
     store_rows<kRows>(sums + u * rows, sum);
     for (int r = 0; r < kRows; ++r) x[r] += n;
   }
   // The last step of 4-bit weights reads up to depth.
+  if constexpr (kFlat) return;
   for (int64_t i = (a.k + 3) / 4 * 4; i < a.depth; i += 4)
     store_rows<kRows>(codes + i * rows, _mm_setzero_si128());
 }
 
-template <class V>
+// The rows of a block. kFlat: their codes are not interleaved.
+template <class V, bool kFlat = false>
 void quantize_rows(const IntActivations& a, int64_t first_row, int64_t rows) {
   int64_t r = 0;
-  for (; r + 4 <= rows; r += 4) quantize_some<V, 4>(a, first_row, rows, r);
-  if (rows - r == 3) quantize_some<V, 3>(a, first_row, rows, r);
-  if (rows - r == 2) quantize_some<V, 2>(a, first_row, rows, r);
-  if (rows - r == 1) quantize_some<V, 1>(a, first_row, rows, r);
+  for (; r + 4 <= rows; r += 4) quantize_some<V, 4, kFlat>(a, first_row, rows, r);
+  if (rows - r == 3) quantize_some<V, 3, kFlat>(a, first_row, rows, r);
+  if (rows - r == 2) quantize_some<V, 2, kFlat>(a, first_row, rows, r);
+  if (rows - r == 1) quantize_some<V, 1, kFlat>(a, first_row, rows, r);
 }
