@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "engine/answer_language.h"
 #include "engine/constraint_compiler.h"
 #include "grammar/reasoning_budget.h"
-#include "text/output/answer_language.h"
 #include "text/output/choose_format.h"
 #include "text/output/reasoning_marks.h"
 #include "text/tokenizer/tokenizer.h"

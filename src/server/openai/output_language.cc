@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/strings.h"
-#include "text/output/answer_language.h"
+#include "engine/answer_language.h"
 #include "text/output/output_grammar.h"
 
 namespace quire {

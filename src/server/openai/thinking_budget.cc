@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "base/strings.h"
+#include "engine/answer_language.h"
 #include "server/openai/tool_fields.h"
-#include "text/output/answer_language.h"
 #include "text/output/reasoning_marks.h"
 
 namespace quire {

@@ -82,10 +82,9 @@ bool same_bytes(const Buffer& a, const Buffer& b) {
 struct IntCase {
   int64_t m, n, k;
 };
-constexpr IntCase kIntCases[] = {{1, 1, 1},    {1, 33, 7},     {2, 32, 100},   {3, 100, 65},
-                                 {5, 31, 128}, {13, 64, 64},   {7, 257, 33},   {12, 96, 300},
-                                 {1, 40, 576}, {26, 130, 700}, {70, 33, 140},  {1, 31, 1000},
-                                 {17, 32, 96}, {33, 64, 2056}, {300, 65, 1160}};
+constexpr IntCase kIntCases[] = {{1, 1, 1},     {1, 33, 7},    {2, 32, 100},  {3, 100, 65},  {5, 31, 128},
+                                 {13, 64, 64},  {7, 257, 33},  {12, 96, 300}, {1, 40, 576},  {26, 130, 700},
+                                 {70, 33, 140}, {1, 31, 1000}, {17, 32, 96},  {33, 31, 600}, {300, 33, 72}};
 
 TEST(LinearInt, AllLevelsGiveTheBitsOfTheReference) {
   const OpTable& plain = reference_ops();

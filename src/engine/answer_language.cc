@@ -1,4 +1,4 @@
-#include "text/output/answer_language.h"
+#include "engine/answer_language.h"
 
 #include <utility>
 
